@@ -1,0 +1,106 @@
+/** Where a listener binds. */
+export interface ListenAddress {
+  readonly protocol: 'http' | 'https';
+  readonly host: string;
+  readonly port: number;
+  /** Set instead of host and port for `unix:/path`. */
+  readonly path?: string;
+  /** As configured, for messages. */
+  readonly text: string;
+}
+
+/** `models` JSON of config.properties, per name and version; integers <= 0 are left out. */
+export interface StartupModelSettings {
+  readonly defaultVersion?: boolean;
+  readonly marName?: string;
+  readonly minWorkers?: number;
+  readonly maxWorkers?: number;
+  readonly batchSize?: number;
+  readonly maxBatchDelay?: number;
+  readonly responseTimeout?: number;
+  readonly startupTimeout?: number;
+  readonly runtimeType?: string;
+}
+
+/** The effective configuration of a server. Keys are TorchServe's, in camel case. */
+export interface ServerConfig {
+  readonly inferenceAddress: ListenAddress;
+  readonly managementAddress: ListenAddress;
+  readonly metricsAddress: ListenAddress;
+  readonly modelStore: string | undefined;
+  readonly workflowStore: string | undefined;
+  /** What to load at start-up: `all`, or entries of `[name=]archive`. */
+  readonly loadModels: 'all' | ReadonlyArray<{ readonly name: string | undefined; readonly url: string }>;
+  readonly models: Readonly<Record<string, Readonly<Record<string, StartupModelSettings>>>>;
+  /** 0: as many as CPUs (or GPUs) for start-up models. */
+  readonly defaultWorkersPerModel: number;
+  readonly jobQueueSize: number;
+  /** Seconds. */
+  readonly defaultResponseTimeout: number;
+  /** Seconds. */
+  readonly defaultStartupTimeout: number;
+  /** Seconds. */
+  readonly unregisterModelTimeout: number;
+  readonly numberOfGpu: number | undefined;
+  /** Bytes. */
+  readonly maxRequestSize: number;
+  /** Bytes. */
+  readonly maxResponseSize: number;
+  /** Bytes that an archive may unpack to, and the most that one byte of it may become. */
+  readonly maxArchiveSize: number;
+  readonly maxArchiveRatio: number;
+  /** Workers that one scale or registration may ask for. */
+  readonly maxWorkersLimit: number;
+  readonly limitMaxImagePixels: boolean;
+  readonly decodeInputRequest: boolean;
+  readonly defaultServiceHandler: string | undefined;
+  readonly allowedUrls: readonly string[];
+  readonly enableMetricsApi: boolean;
+  readonly metricsMode: 'log' | 'prometheus' | 'legacy';
+  readonly metricsConfig: string | undefined;
+  readonly modelMetricsAutoDetect: boolean;
+  readonly disableSystemMetrics: boolean;
+  /** Seconds. */
+  readonly metricTimeInterval: number;
+  readonly corsAllowedOrigin: string | undefined;
+  readonly corsAllowedMethods: string | undefined;
+  readonly corsAllowedHeaders: string | undefined;
+  readonly initialWorkerPort: number;
+  readonly disableTokenAuthorization: boolean;
+  readonly enableModelApi: boolean;
+  readonly logLocation: string;
+  readonly metricsLocation: string;
+  readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent';
+  readonly logFormat: 'torchserve' | 'json';
+  /** Console output besides the files. */
+  readonly logToStdout: boolean;
+  readonly tempDirectory: string;
+  /** Seconds an idle keep-alive connection stays open. */
+  readonly keepAliveTimeout: number;
+  /** Seconds; how long readiness is false before a stopping server refuses. */
+  readonly shutdownGrace: number;
+  /** Seconds after which a stopping server gives up waiting. */
+  readonly shutdownTimeout: number;
+  readonly blacklistEnvVars: string | undefined;
+}
+
+/** Where a value came from. */
+export interface Origin {
+  readonly source: 'default' | 'file' | 'environment' | 'command line';
+  /** `config.properties:12`, `TS_JOB_QUEUE_SIZE`, `--model-store`. */
+  readonly where: string | undefined;
+}
+
+export interface ConfigProblem {
+  readonly severity: 'error' | 'warning';
+  readonly key: string;
+  readonly where: string | undefined;
+  readonly message: string;
+}
+
+export interface LoadedConfig {
+  readonly config: ServerConfig;
+  /** Origin of each value by configuration key (`job_queue_size`). */
+  readonly origins: ReadonlyMap<string, Origin>;
+  readonly problems: readonly ConfigProblem[];
+}

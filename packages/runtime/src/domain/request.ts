@@ -1,0 +1,64 @@
+import type { ServeError } from './errors.js';
+
+export type RequestKind = 'predict' | 'explain' | 'describe';
+
+/** One inference request as the front knows it. Nothing in it is decoded: that is the worker's work. */
+export interface PredictRequest {
+  readonly id: string;
+  readonly modelName: string;
+  /** As the client named it; undefined for the default version. */
+  readonly modelVersion: string | undefined;
+  readonly kind: RequestKind;
+  /** `[name, value, name, value, ...]` as they came. */
+  readonly rawHeaders: readonly string[];
+  readonly urlPath: string;
+  readonly query: ReadonlyArray<readonly [string, string]>;
+  readonly body: Buffer;
+  /** Monotonic nanoseconds (`process.hrtime`) when the request's body was complete. */
+  readonly receivedAt: number;
+  /** Monotonic nanoseconds after which nobody waits for the answer. */
+  readonly deadline?: number;
+  /** Aborted when the client has left. */
+  readonly signal: AbortSignal | undefined;
+}
+
+/** Where the time of a request went, in nanoseconds; every stage was measured on its own. */
+export interface StageTimes {
+  queue: number;
+  preprocess: number;
+  wait: number;
+  inference: number;
+  postprocess: number;
+  encode: number;
+}
+
+export interface PredictReply {
+  readonly status: number;
+  /** `[name, value]` pairs that the handler set, content-type included. */
+  readonly headers: ReadonlyArray<readonly [string, string]>;
+  /** The whole body, or a stream of chunks. A stream that breaks throws a ServeError. */
+  readonly body: Buffer | AsyncIterable<Buffer>;
+  /** Filled when a streamed body has ended. */
+  readonly stages: StageTimes;
+  readonly batchSize: number;
+  readonly workerId: string;
+  readonly modelVersion: string;
+}
+
+/** The data plane: every protocol translates to this one call. */
+export interface InferenceService {
+  /** @throws {ServeError} */
+  predict(request: PredictRequest): Promise<PredictReply>;
+}
+
+export type Outcome = { readonly ok: true } | { readonly ok: false; readonly error: ServeError };
+
+export function noStages(): StageTimes {
+  return { queue: 0, preprocess: 0, wait: 0, inference: 0, postprocess: 0, encode: 0 };
+}
+
+/** Monotonic clock shared by all processes of the machine, in nanoseconds. */
+export function monotonicNow(): number {
+  const [seconds, nanoseconds] = process.hrtime();
+  return seconds * 1e9 + nanoseconds;
+}
