@@ -61,7 +61,7 @@ export const typedArrayOf: { [D in Exclude<Datatype, 'BYTES'>]: TypedConstructor
   BF16: Uint16Array,
   FP32: Float32Array,
   FP64: Float64Array,
-} as never;
+};
 
 const all = new Set<string>([...Object.keys(typedArrayOf), 'BYTES']);
 

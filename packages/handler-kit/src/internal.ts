@@ -1,2 +1,2 @@
 // What the runtime shares with the kit. No stability is promised to anybody else.
-export {};
+export * from './create-request.js';

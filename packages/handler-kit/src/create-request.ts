@@ -1,0 +1,156 @@
+import { decodeText } from './decode/charset.js';
+import { decompress } from './decode/decompress.js';
+import { type DecodedPart, parseForm } from './decode/form.js';
+import { type HeaderValue, parseHeaderValue } from './decode/header-value.js';
+import { parseJson, validate } from './decode/json.js';
+import { parseMultipart } from './decode/multipart.js';
+import type { InferenceRequest, RequestPart, StandardSchema } from './request.js';
+import type { NamedTensors } from './tensor.js';
+
+/** What a server has before anything is decoded. */
+export interface RequestInit {
+  readonly id: string;
+  readonly kind: InferenceRequest['kind'];
+  /** `[name, value, name, value, ...]` */
+  readonly rawHeaders: readonly string[];
+  readonly urlPath: string;
+  readonly query: ReadonlyArray<readonly [string, string]>;
+  /** As it came, still compressed when `content-encoding` says so. */
+  readonly body: Uint8Array;
+  readonly parameters?: Readonly<Record<string, string | number | boolean>>;
+  readonly tensors?: NamedTensors;
+  readonly signal: AbortSignal;
+  /** Limit on the decompressed body in bytes; default 6,553,500, the server's own default. */
+  readonly maxDecompressedBytes?: number;
+}
+
+const defaultMaxBytes = 6_553_500;
+const nothing: Readonly<Record<string, never>> = Object.freeze({});
+
+export function createRequest(init: RequestInit): InferenceRequest {
+  return new DecodingRequest(init);
+}
+
+/** Decodes on first use and keeps the result. */
+class DecodingRequest implements InferenceRequest {
+  readonly #init: RequestInit;
+  #headers: Record<string, string> | undefined;
+  #type: HeaderValue | undefined | null = null;
+  #raw: Uint8Array | undefined;
+  #parts: readonly DecodedPart[] | undefined;
+
+  constructor(init: RequestInit) {
+    this.#init = init;
+  }
+
+  get id(): string {
+    return this.#init.id;
+  }
+  get kind(): InferenceRequest['kind'] {
+    return this.#init.kind;
+  }
+  get rawHeaders(): readonly string[] {
+    return this.#init.rawHeaders;
+  }
+  get urlPath(): string {
+    return this.#init.urlPath;
+  }
+  get query(): ReadonlyArray<readonly [string, string]> {
+    return this.#init.query;
+  }
+  get parameters(): Readonly<Record<string, string | number | boolean>> {
+    return this.#init.parameters ?? nothing;
+  }
+  get tensors(): NamedTensors | undefined {
+    return this.#init.tensors;
+  }
+  get signal(): AbortSignal {
+    return this.#init.signal;
+  }
+
+  get headers(): Readonly<Record<string, string>> {
+    if (this.#headers) return this.#headers;
+    const headers = Object.create(null) as Record<string, string>;
+    const { rawHeaders } = this.#init;
+    for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+      const name = rawHeaders[at]!.toLowerCase();
+      const before = headers[name];
+      headers[name] = before === undefined ? rawHeaders[at + 1]! : `${before}, ${rawHeaders[at + 1]!}`;
+    }
+    this.#headers = headers;
+    return headers;
+  }
+
+  get contentType(): string | undefined {
+    const value = this.#headerValue()?.value;
+    return value === '' ? undefined : value;
+  }
+
+  body(): Uint8Array {
+    return this.#isForm() ? (this.#mainPart()?.data ?? new Uint8Array()) : this.#decompressed();
+  }
+
+  text(): string {
+    if (!this.#isForm()) return decodeText(this.#decompressed(), this.#headerValue()?.parameters.get('charset'));
+    const part = this.#mainPart();
+    return part ? decodeText(part.data, part.charset) : '';
+  }
+
+  json(): unknown;
+  json<Output>(schema: StandardSchema<Output>): Promise<Output>;
+  json<Output>(schema?: StandardSchema<Output>): unknown {
+    if (schema === undefined) return parseJson(this.text());
+    return (async () => validate(parseJson(this.text()), schema))();
+  }
+
+  parts(): readonly RequestPart[] {
+    return this.#decodedParts();
+  }
+
+  part(name: string): RequestPart | undefined {
+    return this.#decodedParts().findLast((part) => part.name === name);
+  }
+
+  #headerValue(): HeaderValue | undefined {
+    if (this.#type === null) {
+      const text = this.headers['content-type'];
+      this.#type =
+        text === undefined
+          ? undefined
+          : (parseHeaderValue(text) ?? { value: text.split(';')[0]!.trim().toLowerCase(), parameters: new Map() });
+    }
+    return this.#type;
+  }
+
+  #isForm(): boolean {
+    const type = this.contentType;
+    return type === 'multipart/form-data' || type === 'application/x-www-form-urlencoded';
+  }
+
+  #decompressed(): Uint8Array {
+    this.#raw ??= decompress(
+      this.#init.body,
+      this.headers['content-encoding'],
+      this.#init.maxDecompressedBytes ?? defaultMaxBytes,
+    );
+    return this.#raw;
+  }
+
+  #decodedParts(): readonly DecodedPart[] {
+    this.#parts ??= this.#decodeParts();
+    return this.#parts;
+  }
+
+  #decodeParts(): readonly DecodedPart[] {
+    const data = this.#decompressed();
+    const type = this.#headerValue();
+    if (type?.value === 'multipart/form-data') return parseMultipart(data, type.parameters.get('boundary'));
+    if (type?.value === 'application/x-www-form-urlencoded') return parseForm(data);
+    return [{ name: 'body', filename: undefined, contentType: this.contentType, charset: type?.parameters.get('charset'), data }];
+  }
+
+  #mainPart(): DecodedPart | undefined {
+    const parts = this.#decodedParts();
+    return parts.findLast((part) => part.name === 'data') ?? parts.findLast((part) => part.name === 'body') ?? parts[0];
+  }
+}
