@@ -9,7 +9,7 @@ export interface ListenAddress {
   readonly text: string;
 }
 
-/** `models` JSON of config.properties, per name and version; integers <= 0 are left out. */
+/** `models` JSON of config.properties, per name and version. Integers are 1 or more, workers of a snapshot 0 or more. */
 export interface StartupModelSettings {
   readonly defaultVersion?: boolean;
   readonly marName?: string;
@@ -32,6 +32,8 @@ export interface ServerConfig {
   /** What to load at start-up: `all`, or entries of `[name=]archive`. */
   readonly loadModels: 'all' | ReadonlyArray<{ readonly name: string | undefined; readonly url: string }>;
   readonly models: Readonly<Record<string, Readonly<Record<string, StartupModelSettings>>>>;
+  /** True when `models` came from a snapshot: its settings then also beat those of `model-config.yaml`. */
+  readonly modelsFromSnapshot?: boolean;
   /** 0: as many as CPUs (or GPUs) for start-up models. */
   readonly defaultWorkersPerModel: number;
   readonly jobQueueSize: number;
@@ -92,7 +94,8 @@ export interface Origin {
 }
 
 export interface ConfigProblem {
-  readonly severity: 'error' | 'warning';
+  /** `error`: the server must not start. `info`: harmless, worth knowing. */
+  readonly severity: 'error' | 'warning' | 'info';
   readonly key: string;
   readonly where: string | undefined;
   readonly message: string;
@@ -103,4 +106,6 @@ export interface LoadedConfig {
   /** Origin of each value by configuration key (`job_queue_size`). */
   readonly origins: ReadonlyMap<string, Origin>;
   readonly problems: readonly ConfigProblem[];
+  /** The text of every key that was set or has a default, for display; may hold secrets. */
+  readonly texts?: ReadonlyMap<string, string>;
 }

@@ -1,0 +1,59 @@
+import { boolean, integer, key, type KeyExtras, type KeySpec, number, path, text } from './key-spec.js';
+
+const planned: KeyExtras = { status: 'planned' };
+const pointless: KeyExtras = { status: 'pointless' };
+const undocumented: KeyExtras = { status: 'pointless', environment: false };
+const port = integer(0, 65_535);
+const threads = integer(0, 1024);
+const milliseconds = integer(0, 2_147_483_647);
+
+/** Keys of TorchServe that files may hold and this version does not act on. */
+export const unusedKeys: readonly KeySpec[] = [
+  key('grpc_inference_address', text, 'Where gRPC predictions are answered.', { ...planned, default: '127.0.0.1' }),
+  key('grpc_management_address', text, 'Where gRPC management is answered.', { ...planned, default: '127.0.0.1' }),
+  key('grpc_inference_port', port, 'Port of gRPC predictions.', { ...planned, default: '7070' }),
+  key('grpc_management_port', port, 'Port of gRPC management.', { ...planned, default: '7071' }),
+  key('grpc_inference_max_connection_age_ms', milliseconds, 'When a gRPC connection is closed.', { ...planned, unit: 'ms' }),
+  key('grpc_management_max_connection_age_ms', milliseconds, 'When a gRPC connection is closed.', { ...planned, unit: 'ms' }),
+  key('grpc_inference_max_connection_age_grace_ms', milliseconds, 'Grace of the above.', { ...planned, unit: 'ms' }),
+  key('grpc_management_max_connection_age_grace_ms', milliseconds, 'Grace of the above.', { ...planned, unit: 'ms' }),
+  key('enable_grpc_ssl', boolean, 'TLS on gRPC.', { ...planned, default: 'false' }),
+  key('keystore', path, 'TLS key store. Let a proxy in front end TLS.', planned),
+  key('keystore_pass', text, 'Password of the key store.', { ...planned, secret: true }),
+  key('keystore_type', text, 'Kind of the key store.', planned),
+  key('private_key_file', path, 'TLS private key.', planned),
+  key('certificate_file', path, 'TLS certificate.', planned),
+  key('service_envelope', text, 'Unwraps request bodies for all handlers: `body`, `json`, `kserve`, `kservev2`.', planned),
+  key('token_expiration_min', number(0, Number.MAX_SAFE_INTEGER), 'How long a token lasts.', {
+    ...planned,
+    default: '60',
+    unit: 'min',
+  }),
+  key('ts_header_key_sequence_id', text, 'Header with the id of a sequence.', { ...planned, default: 'ts_request_sequence_id' }),
+  key('ts_header_key_sequence_start', text, 'Header that starts a sequence.', {
+    ...planned,
+    default: 'ts_request_sequence_start',
+  }),
+  key('ts_header_key_sequence_end', text, 'Header that ends a sequence.', { ...planned, default: 'ts_request_sequence_end' }),
+  key('system_metrics_cmd', text, 'Program that collects system metrics.', planned),
+  key('plugins_path', path, 'Folder of Java plugins; they cannot run here.', pointless),
+  key('ts_open_inference_protocol', text, 'The paths under `/v2` need no switch here.', pointless),
+  key('number_of_netty_threads', threads, 'Threads of the Java front; Node needs none.', pointless),
+  key('netty_client_threads', threads, 'Threads of the Java front; Node needs none.', pointless),
+  key('async_logging', boolean, 'Logging never blocks here.', pointless),
+  key('prefer_direct_buffer', boolean, 'Memory of the Java front.', pointless),
+  key('debug', boolean, 'Debugging of the Java front; use `log_level=debug`.', pointless),
+  key('vmargs', text, 'Options of the Java machine; use `NODE_OPTIONS`.', pointless),
+  key('install_py_dep_per_model', boolean, 'There is no Python here; archives bring their JavaScript bundled.', pointless),
+  key('python', text, 'There is no Python here.', undocumented),
+  key('initial_distribution_port', integer(0, 2_147_483_647), 'Ports of torchrun.', undocumented),
+  key('use_native_io', boolean, 'Workers always use Unix sockets here.', undocumented),
+  key('io_ratio', integer(0, 100), 'Thread use of the Java front.', undocumented),
+  key('ipex_enable', boolean, 'Tuning of PyTorch on Intel processors.', pointless),
+  key('ipex_gpu_enable', boolean, 'Tuning of PyTorch on Intel GPUs.', pointless),
+  key('cpu_launcher_enable', boolean, 'Pins Python workers to cores.', pointless),
+  key('cpu_launcher_args', text, 'Pins Python workers to cores.', pointless),
+  key('cpp_log_config', path, 'Logging of the C++ backend.', pointless),
+  key('version', text, 'Written by snapshots.', undocumented),
+  key('tsConfigFile', path, 'Written by snapshots.', undocumented),
+];

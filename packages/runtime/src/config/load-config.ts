@@ -1,0 +1,144 @@
+import { statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { resolve } from 'node:path';
+import { type ConfigInput, collectSources } from './config-sources.js';
+import { ConfigReader } from './config-reader.js';
+import { isSelfContained, type LoadModels, parseLoadModels } from './load-models.js';
+import type { LoadedConfig, ServerConfig } from './server-config.js';
+import { entriesOf, matchModels, readSnapshot, readStartupModels, type StartupModels } from './startup-models.js';
+
+export type { CommandLineFlags, ConfigInput } from './config-sources.js';
+
+/**
+ * The configuration of a server from file, command line and environment. Never throws: mistakes are in `problems`, and a
+ * value that could not be read is replaced by its default. A server must not start with a problem of severity `error`.
+ */
+export function loadConfig(input: ConfigInput): LoadedConfig {
+  const { argv, env, cwd } = input;
+  const sources = collectSources(input);
+  const reader = new ConfigReader(sources.values, cwd, sources.problems);
+  reader.checkKeys();
+  if (argv.logConfig !== undefined)
+    reader.report(
+      'info',
+      'log_level',
+      '--log-config names a log4j file, which has no meaning here; use log_level, log_format and log_location',
+    );
+
+  const modelStore = reader.path('model_store');
+  const logLocation = reader.path('log_location') ?? resolve(cwd, 'logs');
+  const maxWorkersLimit = reader.number('max_workers_limit');
+  const { loadModels, models, modelsFromSnapshot } = readModels(reader, maxWorkersLimit);
+  const config: ServerConfig = {
+    inferenceAddress: reader.address('inference_address', 'inference'),
+    managementAddress: reader.address('management_address', 'management'),
+    metricsAddress: reader.address('metrics_address', 'metrics'),
+    modelStore,
+    workflowStore: reader.path('workflow_store') ?? modelStore,
+    loadModels,
+    models,
+    modelsFromSnapshot,
+    defaultWorkersPerModel: reader.number('default_workers_per_model'),
+    jobQueueSize: reader.number('job_queue_size'),
+    defaultResponseTimeout: reader.number('default_response_timeout'),
+    defaultStartupTimeout: reader.number('default_startup_timeout'),
+    unregisterModelTimeout: reader.number('unregister_model_timeout'),
+    numberOfGpu: reader.optionalNumber('number_of_gpu'),
+    maxRequestSize: reader.number('max_request_size'),
+    maxResponseSize: reader.number('max_response_size'),
+    maxArchiveSize: reader.number('max_archive_size'),
+    maxArchiveRatio: reader.number('max_archive_ratio'),
+    maxWorkersLimit,
+    limitMaxImagePixels: reader.boolean('limit_max_image_pixels'),
+    decodeInputRequest: reader.boolean('decode_input_request'),
+    defaultServiceHandler: reader.text('default_service_handler'),
+    allowedUrls: reader.patterns('allowed_urls'),
+    enableMetricsApi: reader.boolean('enable_metrics_api'),
+    metricsMode: reader.choice('metrics_mode', ['log', 'prometheus', 'legacy']),
+    metricsConfig: reader.path('metrics_config'),
+    modelMetricsAutoDetect: reader.boolean('model_metrics_auto_detect'),
+    disableSystemMetrics: reader.boolean('disable_system_metrics'),
+    metricTimeInterval: reader.number('metric_time_interval'),
+    corsAllowedOrigin: reader.text('cors_allowed_origin'),
+    corsAllowedMethods: reader.text('cors_allowed_methods'),
+    corsAllowedHeaders: reader.text('cors_allowed_headers'),
+    initialWorkerPort: reader.number('initial_worker_port'),
+    disableTokenAuthorization: reader.boolean('disable_token_authorization'),
+    enableModelApi: reader.boolean('enable_model_api'),
+    logLocation,
+    metricsLocation: reader.path('metrics_location') ?? logLocation,
+    logLevel: reader.choice('log_level', ['debug', 'info', 'warn', 'error', 'silent']),
+    logFormat: reader.choice('log_format', ['torchserve', 'json']),
+    logToStdout: reader.boolean('log_stdout'),
+    tempDirectory: reader.path('temp_directory') ?? temporaryFolder(env, cwd),
+    keepAliveTimeout: reader.number('keep_alive_timeout'),
+    shutdownGrace: reader.number('shutdown_grace'),
+    shutdownTimeout: reader.number('shutdown_timeout'),
+    blacklistEnvVars: reader.regex('blacklist_env_vars'),
+  };
+  reader.boolean('enable_envvars_config');
+  reader.boolean('use_env_allowed_urls');
+  checkModelStore(reader, config);
+  reader.show('model_store', config.modelStore ?? '');
+  reader.show('workflow_store', config.workflowStore ?? '');
+  reader.show('load_models', showEntries(config.loadModels));
+  reader.show('log_location', config.logLocation);
+  reader.show('metrics_location', config.metricsLocation);
+  reader.show('temp_directory', config.tempDirectory);
+  return { config, origins: reader.origins, problems: reader.problems, texts: reader.texts };
+}
+
+interface ModelsToLoad {
+  readonly loadModels: LoadModels;
+  readonly models: StartupModels;
+  readonly modelsFromSnapshot: boolean;
+}
+
+function readModels(reader: ConfigReader, maxWorkersLimit: number): ModelsToLoad {
+  const onCommandLine = reader.origin('load_models').source === 'command line';
+  const listed = reader.isSet('load_models') ? parseLoadModels([reader.raw('load_models')], onCommandLine) : undefined;
+  const snapshot = reader.text('model_snapshot');
+  const json = reader.text('models');
+  const models =
+    json === undefined ? {} : readStartupModels('models', json, { leastWorkers: 1, maxWorkersLimit }, reader.reportAt('models'));
+  if (snapshot !== undefined) {
+    if (listed === undefined || !onCommandLine) {
+      if (listed !== undefined) reader.report('info', 'load_models', 'load_models is ignored, model_snapshot says what to load');
+      const restored = readSnapshot(snapshot, maxWorkersLimit, reader.reportAt('model_snapshot'));
+      return { loadModels: entriesOf(restored), models: { ...models, ...restored }, modelsFromSnapshot: true };
+    }
+    reader.report('info', 'model_snapshot', 'model_snapshot is ignored, --models says what to load');
+  }
+  if (listed !== undefined)
+    return { loadModels: matchModels(listed, models, reader.reportAt('models')), models, modelsFromSnapshot: false };
+  const entries = entriesOf(models);
+  if (entries.length > 0) {
+    const what = entries.map((entry) => `${entry.name}=${entry.url}`).join(', ');
+    reader.report('info', 'models', `load_models is not set, so every model of models is loaded: ${what}`);
+  }
+  return { loadModels: entries, models, modelsFromSnapshot: false };
+}
+
+function checkModelStore(reader: ConfigReader, config: ServerConfig): void {
+  const how = 'set model_store in the configuration file or give --model-store';
+  const { loadModels, modelStore } = config;
+  if (modelStore === undefined) {
+    const missing = loadModels === 'all' ? true : loadModels.length === 0 || !loadModels.every(isSelfContained);
+    if (missing) reader.report('error', 'model_store', `No model store: ${how}`);
+    return;
+  }
+  const state = statSync(modelStore, { throwIfNoEntry: false });
+  if (state === undefined)
+    reader.report('error', 'model_store', `model_store ${modelStore} does not exist; create it, or ${how}`);
+  else if (!state.isDirectory()) reader.report('error', 'model_store', `model_store ${modelStore} is no folder; ${how}`);
+}
+
+function temporaryFolder(env: NodeJS.ProcessEnv, cwd: string): string {
+  const given = [env['TMPDIR'], env['TMP'], env['TEMP']].find((value) => value !== undefined && value !== '');
+  return resolve(cwd, given ?? tmpdir());
+}
+
+function showEntries(entries: LoadModels): string {
+  if (entries === 'all') return entries;
+  return entries.map(({ name, url }) => (name === undefined ? url : `${name}=${url}`)).join(', ');
+}
