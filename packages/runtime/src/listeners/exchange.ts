@@ -1,0 +1,180 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type Reason, ServeError, toServeError } from '../domain/errors.js';
+import { httpEnded } from '../domain/events.js';
+import { type StageTimes, monotonicNow } from '../domain/request.js';
+import { errorBody, prettyJson } from '../protocol/torchserve/error-body.js';
+import { splitUrl } from '../protocol/torchserve/path.js';
+import { torchServeError } from '../protocol/torchserve/status-map.js';
+import { requestId } from './request-id.js';
+import { serverTiming } from './server-timing.js';
+
+export type ListenerName = 'inference' | 'management' | 'metrics';
+
+/** Where errors go that clients must not read. */
+export interface ListenerLog {
+  error(fields: object, message: string): void;
+}
+
+/** What all exchanges of a server share. */
+export interface ExchangeSettings {
+  /** `[name, value, ...]` of the CORS headers; empty when not configured. */
+  readonly cors: readonly string[];
+  readonly maxRequestSize: number;
+  readonly log: ListenerLog | undefined;
+  /** True from the beginning of a shutdown: answers close their connection. */
+  draining: boolean;
+}
+
+const owner = Symbol('exchange');
+type Owned = ServerResponse & { [owner]: Exchange };
+
+function onClose(this: ServerResponse): void {
+  (this as Owned)[owner].closed();
+}
+
+/** One request and its answer. */
+export class Exchange {
+  readonly id: string;
+  readonly path: string;
+  readonly search: string;
+  readonly startedAt = monotonicNow();
+  /** When the body was complete. */
+  receivedAt = 0;
+  requestBytes = 0;
+  responseBytes = 0;
+  reason: Reason | undefined;
+  stages: StageTimes | undefined;
+  /** Headers for whatever the answer will be, `[name, value, ...]`. */
+  readonly extra: string[] = [];
+  /** Both are called once when the client leaves before its answer was complete. */
+  onGone: (() => void) | undefined;
+  onStreamGone: (() => void) | undefined;
+  gone = false;
+  // Asked while the socket is open: a closed one no longer knows.
+  private readonly remote: string;
+
+  constructor(
+    public listener: ListenerName,
+    readonly request: IncomingMessage,
+    readonly response: ServerResponse,
+    readonly settings: ExchangeSettings,
+  ) {
+    this.id = requestId(request.headers['x-request-id']);
+    const { path, search } = splitUrl(request.url ?? '/');
+    this.path = path;
+    this.search = search;
+    this.remote = httpEnded.active ? `${request.socket.remoteAddress ?? ''}:${request.socket.remotePort ?? ''}` : '';
+    (response as Owned)[owner] = this;
+    response.once('close', onClose);
+  }
+
+  get method(): string {
+    return this.request.method ?? 'GET';
+  }
+
+  /** Headers that every answer carries. */
+  common(): string[] {
+    const headers = [
+      'x-request-id',
+      this.id,
+      'Pragma',
+      'no-cache',
+      'Cache-Control',
+      'no-cache; no-store, must-revalidate, private',
+      'Expires',
+      'Thu, 01 Jan 1970 00:00:00 UTC',
+    ];
+    if (this.settings.cors.length > 0) headers.push(...this.settings.cors);
+    if (this.extra.length > 0) headers.push(...this.extra);
+    if (this.settings.draining) headers.push('Connection', 'close');
+    return headers;
+  }
+
+  timing(): string {
+    const received = this.receivedAt === 0 ? this.startedAt : this.receivedAt;
+    return serverTiming(this.stages, monotonicNow() - received, received - this.startedAt);
+  }
+
+  send(status: number, contentType: string, body: string | Buffer): void {
+    if (this.response.headersSent || this.response.destroyed) return;
+    const bytes = typeof body === 'string' ? Buffer.from(body) : body;
+    const headers = ['content-type', contentType, ...this.common()];
+    if (this.listener === 'inference') headers.push('Server-Timing', this.timing());
+    headers.push('content-length', String(bytes.length));
+    this.responseBytes = bytes.length;
+    this.response.writeHead(status, headers);
+    this.response.end(bytes);
+  }
+
+  json(status: number, value: unknown): void {
+    this.send(status, 'application/json', prettyJson(value));
+  }
+
+  empty(status: number): void {
+    this.response.writeHead(status, [...this.common(), 'content-length', '0']);
+    this.response.end();
+  }
+
+  /** Answers with what was thrown. After the head has been sent the connection is broken instead: never a clean end. */
+  fail(thrown: unknown): void {
+    const error = toServeError(thrown);
+    if (error.code === 'INTERNAL') {
+      this.settings.log?.error(
+        { err: error.cause ?? error, requestId: this.id, method: this.method, url: this.request.url },
+        'request failed',
+      );
+    }
+    this.reason = error.reason;
+    if (this.response.headersSent) {
+      this.break();
+      return;
+    }
+    const { status, type } = torchServeError(error);
+    if (error.retryAfter !== undefined) this.extra.push('Retry-After', String(Math.max(1, Math.ceil(error.retryAfter))));
+    else if (error.code === 'QUEUE_FULL') this.extra.push('Retry-After', '1');
+    this.refuse(status, type, error.message, error.reason);
+  }
+
+  refuse(status: number, type: string, message: string, reason: Reason): void {
+    this.reason = reason;
+    this.send(status, 'application/json', errorBody(status, type, message, reason, this.id));
+  }
+
+  /** Ends the connection so that the client cannot take the answer for complete. */
+  break(): void {
+    const { socket } = this.response;
+    // Without chunks the end of the connection would look like the end of the body.
+    if (socket && !this.response.chunkedEncoding) socket.resetAndDestroy();
+    else this.response.destroy();
+  }
+
+  methodNotAllowed(allow: string): never {
+    this.extra.push('Allow', allow);
+    throw new ServeError('METHOD_NOT_ALLOWED', `${this.method} is not allowed on ${this.path.slice(0, 200)}; it takes ${allow}.`);
+  }
+
+  closed(): void {
+    const complete = this.response.writableFinished;
+    if (!complete) {
+      this.gone = true;
+      this.onGone?.();
+      this.onStreamGone?.();
+    }
+    if (!httpEnded.active) return;
+    const { request, response } = this;
+    httpEnded.publish({
+      listener: this.listener,
+      remote: this.remote,
+      method: this.method,
+      url: request.url ?? '/',
+      httpVersion: request.httpVersion,
+      status: response.headersSent ? response.statusCode : 499,
+      ms: (monotonicNow() - this.startedAt) / 1e6,
+      requestId: this.id,
+      stages: this.stages,
+      reason: this.reason ?? (complete ? undefined : 'cancelled'),
+      requestBytes: this.requestBytes,
+      responseBytes: this.responseBytes,
+    });
+  }
+}

@@ -1,0 +1,93 @@
+import { ServeError } from '../domain/errors.js';
+import type { InferenceService } from '../domain/request.js';
+import { type InferenceRoute, type PredictRoute, inferenceRoute } from '../protocol/torchserve/inference-route.js';
+import { modelDocument } from '../protocol/torchserve/openapi-model.js';
+import { queryPairs } from '../protocol/torchserve/path.js';
+import type { ManagementService } from '../serving/management-service.js';
+import type { Exchange } from './exchange.js';
+import type { Handler } from './handler-chain.js';
+import { invocationTarget } from './invocations.js';
+import { predict, receive } from './predict.js';
+
+export interface Readiness {
+  readonly live: boolean;
+  readonly ready: boolean;
+  readonly problems: readonly string[];
+}
+
+export interface InferenceRooms {
+  readonly inference: InferenceService;
+  readonly management: ManagementService;
+  readonly readiness: () => Readiness;
+}
+
+export function inferenceHandler(rooms: InferenceRooms): Handler {
+  return (exchange, segments) => {
+    const route = inferenceRoute(segments);
+    return route === undefined ? undefined : answer(exchange, route, rooms);
+  };
+}
+
+async function answer(exchange: Exchange, route: InferenceRoute, rooms: InferenceRooms): Promise<void> {
+  switch (route.kind) {
+    case 'predict':
+      if (exchange.method === 'OPTIONS') return describeModel(exchange, route, rooms.management);
+      return predict(exchange, rooms.inference, {
+        model: route.model,
+        version: route.version,
+        kind: route.explain ? 'explain' : 'predict',
+        urlPath: route.urlPath,
+        query: route.legacy ? queryPairs(exchange.search) : [],
+      });
+    case 'invocations': {
+      if (exchange.method === 'OPTIONS') {
+        const model = await invocationTarget(exchange, Buffer.alloc(0), rooms.management);
+        exchange.json(200, modelDocument(model));
+        return;
+      }
+      const body = await receive(exchange);
+      const model = await invocationTarget(exchange, body, rooms.management);
+      const target = { model, version: undefined, kind: 'predict', urlPath: '', query: queryPairs(exchange.search) } as const;
+      return predict(exchange, rooms.inference, target, body);
+    }
+    case 'ping':
+      return ping(exchange, rooms.management);
+    case 'health': {
+      const { live, ready, problems } = rooms.readiness();
+      const well = route.probe === 'live' ? live : ready && !exchange.settings.draining;
+      const why = route.probe === 'ready' && problems.length > 0 ? { problems } : {};
+      exchange.json(well ? 200 : 503, { [route.probe]: well, ...why });
+      return;
+    }
+    case 'v1-list':
+      exchange.json(200, { models: rooms.management.list(100, 0).models.map((model) => model.modelName) });
+      return;
+    case 'v1-model':
+      return modelReady(exchange, route.model, rooms.management);
+    case 'workflow':
+      exchange.refuse(404, 'WorkflowNotFoundException', `There is no workflow "${route.name.slice(0, 200)}".`, 'not-found');
+      return;
+    default:
+      route satisfies never;
+  }
+}
+
+async function ping(exchange: Exchange, management: ManagementService): Promise<void> {
+  const health = management.health();
+  if (health.healthy) exchange.json(200, { status: 'Healthy' });
+  else exchange.json(500, { status: 'Unhealthy', problems: health.problems });
+}
+
+async function describeModel(exchange: Exchange, route: PredictRoute, management: ManagementService): Promise<void> {
+  const found = await management.describe(route.model, route.version, false);
+  if (found.length === 0) throw new ServeError('MODEL_NOT_FOUND', `There is no model "${route.model.slice(0, 200)}".`);
+  exchange.json(200, modelDocument(route.model));
+}
+
+/** KServe's V1 readiness of one model. */
+export async function modelReady(exchange: Exchange, model: string, management: ManagementService): Promise<void> {
+  if (exchange.method !== 'GET' && exchange.method !== 'HEAD') exchange.methodNotAllowed('GET');
+  const [found] = await management.describe(model, undefined, false);
+  const ready = found !== undefined && found.workers.some((worker) => worker.status === 'READY');
+  exchange.json(ready ? 200 : 503, { name: model, ready });
+}

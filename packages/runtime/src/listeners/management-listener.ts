@@ -1,0 +1,108 @@
+import { ServeError } from '../domain/errors.js';
+import { booleanParameter, listOptions, registerOptions, registerOptionsOfJson, scaleOptions } from './management-parameters.js';
+import { managementDocument } from '../protocol/torchserve/openapi-model.js';
+import { queryPairs } from '../protocol/torchserve/path.js';
+import type { ServerConfig } from '../config/server-config.js';
+import type { ManagementService, OperationStatus } from '../serving/management-service.js';
+import type { Exchange } from './exchange.js';
+import type { Handler } from './handler-chain.js';
+import { modelReady } from './inference-listener.js';
+import { receive } from './predict.js';
+
+export interface ManagementRooms {
+  readonly config: ServerConfig;
+  readonly management: ManagementService;
+}
+
+export function managementHandler(rooms: ManagementRooms): Handler {
+  return (exchange, segments) => {
+    const [first, second = '', third = '', fourth] = segments;
+    if (first === 'models') {
+      if (second === '' && segments.length <= 2) return collection(exchange, rooms);
+      if (second === '' || segments.length > 4) return undefined;
+      if (segments.length === 4) {
+        return fourth === 'set-default' ? setDefault(exchange, second, third, rooms.management) : undefined;
+      }
+      return model(exchange, second, third === '' ? undefined : third, rooms);
+    }
+    if (first === 'workflows' && segments.length <= 2) return workflows(exchange, second);
+    if (first === 'v1' && second === 'models' && third !== '' && segments.length === 3) {
+      return modelReady(exchange, third.replace(/:.*$/s, ''), rooms.management);
+    }
+    return undefined;
+  };
+}
+
+async function collection(exchange: Exchange, { config, management }: ManagementRooms): Promise<void> {
+  switch (exchange.method) {
+    case 'GET':
+    case 'HEAD': {
+      const { limit, pageToken } = listOptions(queryPairs(exchange.search));
+      exchange.json(200, management.list(limit, pageToken));
+      return;
+    }
+    case 'POST': {
+      refuseWithoutModelApi(config);
+      const body = await receive(exchange);
+      const json = /^application\/json\s*(;|$)/i.test(exchange.request.headers['content-type'] ?? '') && body.length > 0;
+      const options = json ? registerOptionsOfJson(body, config) : registerOptions(queryPairs(exchange.search), config);
+      done(exchange, await management.register(options));
+      return;
+    }
+    default:
+      exchange.methodNotAllowed('GET, POST');
+  }
+}
+
+async function model(exchange: Exchange, name: string, version: string | undefined, rooms: ManagementRooms): Promise<void> {
+  const { config, management } = rooms;
+  const query = queryPairs(exchange.search);
+  switch (exchange.method) {
+    case 'GET':
+    case 'HEAD':
+      exchange.json(200, await management.describe(name, version, booleanParameter(query, 'customized', false)));
+      return;
+    case 'PUT':
+      done(exchange, await management.scale(name, version, scaleOptions(query, config)));
+      return;
+    case 'DELETE':
+      refuseWithoutModelApi(config);
+      done(exchange, await management.unregister(name, version));
+      return;
+    case 'OPTIONS':
+      await management.describe(name, version, false);
+      exchange.json(200, managementDocument(name));
+      return;
+    default:
+      exchange.methodNotAllowed('GET, PUT, DELETE, OPTIONS');
+  }
+}
+
+async function setDefault(exchange: Exchange, name: string, version: string, management: ManagementService): Promise<void> {
+  if (exchange.method !== 'PUT') exchange.methodNotAllowed('PUT');
+  done(exchange, await management.setDefault(name, version));
+}
+
+/** There are no workflows yet, which is what their absence looks like to a client. */
+async function workflows(exchange: Exchange, name: string): Promise<void> {
+  const { method } = exchange;
+  if (name === '') {
+    if (method === 'GET' || method === 'HEAD') return exchange.json(200, { workflows: [] });
+    if (method !== 'POST') exchange.methodNotAllowed('GET, POST');
+    return exchange.refuse(404, 'WorkflowNotFoundException', 'Workflow archives are not served by this version.', 'not-found');
+  }
+  if (method !== 'GET' && method !== 'HEAD' && method !== 'DELETE') exchange.methodNotAllowed('GET, DELETE');
+  exchange.refuse(404, 'WorkflowNotFoundException', `There is no workflow "${name.slice(0, 200)}".`, 'not-found');
+}
+
+function done(exchange: Exchange, operation: OperationStatus): void {
+  exchange.json(operation.state === 'done' ? 200 : 202, { status: operation.status });
+}
+
+function refuseWithoutModelApi(config: ServerConfig): void {
+  if (config.enableModelApi) return;
+  throw new ServeError(
+    'METHOD_NOT_ALLOWED',
+    'Registering and unregistering models is off; enable_model_api=true (or --enable-model-api) turns it on.',
+  );
+}

@@ -1,0 +1,112 @@
+import type { FastifyInstance } from 'fastify';
+import type { ListenAddress, ServerConfig } from '../config/server-config.js';
+import type { InferenceService } from '../domain/request.js';
+import type { ManagementService } from '../serving/management-service.js';
+import { corsHeaders } from './cors.js';
+import { descriptionHandler } from './description.js';
+import { dispatcher, type Part, type Whereabouts } from './dispatcher.js';
+import type { ExchangeSettings, ListenerLog, ListenerName } from './exchange.js';
+import { createHttpServer, defaultLimits, type HttpLimits } from './http-server.js';
+import { inferenceHandler, type Readiness } from './inference-listener.js';
+import { listen } from './listen.js';
+import { managementHandler } from './management-listener.js';
+import type { MetricsEndpoint } from './metrics-endpoint.js';
+import { metricsHandler } from './metrics-listener.js';
+
+export interface ListenersOptions {
+  readonly config: ServerConfig;
+  readonly inference: InferenceService;
+  readonly management: ManagementService;
+  readonly metrics: MetricsEndpoint;
+  readonly readiness: () => Readiness;
+  readonly version: string;
+  readonly log?: ListenerLog;
+  readonly limits?: Partial<HttpLimits>;
+}
+
+export interface Listeners {
+  /** Where each listener really is; metrics is undefined when the metrics API is off. */
+  readonly addresses: Readonly<Record<'inference' | 'management', string>> & { readonly metrics: string | undefined };
+  /** Readiness turns false, answers close their connections, idle connections end at once. */
+  drain(): void;
+  /** Stops listening and waits for what is in flight. */
+  close(): Promise<void>;
+}
+
+const keys: Record<ListenerName, string> = {
+  inference: 'inference_address',
+  management: 'management_address',
+  metrics: 'metrics_address',
+};
+
+/**
+ * Opens the inference, management and metrics listeners; those of equal address share one.
+ * @throws {Error} naming the address and the setting when one cannot be opened; none stays open then
+ */
+export async function startListeners(options: ListenersOptions): Promise<Listeners> {
+  const { config } = options;
+  const settings: ExchangeSettings = {
+    cors: corsHeaders(config),
+    maxRequestSize: config.maxRequestSize,
+    log: options.log,
+    draining: false,
+  };
+  const limits = { ...defaultLimits, ...options.limits };
+  const all: Part[] = [
+    { name: 'inference', handle: inferenceHandler(options) },
+    { name: 'management', handle: managementHandler(options) },
+    { name: 'metrics', handle: metricsHandler(options.metrics) },
+  ];
+  const parts = config.enableMetricsApi ? all : all.filter((part) => part.name !== 'metrics');
+  const servers: FastifyInstance[] = [];
+  const where: Whereabouts = {};
+  try {
+    for (const group of groupByAddress(parts, config)) {
+      const names = group.map((part) => part.name);
+      const describe: Part = { name: names[0] ?? 'inference', handle: descriptionHandler(names) };
+      const server = createHttpServer({
+        dispatch: dispatcher([describe, ...group], settings, where),
+        keepAliveTimeout: config.keepAliveTimeout * 1000,
+        maxRequestSize: config.maxRequestSize,
+        limits,
+      });
+      servers.push(server);
+      const [first] = names;
+      if (first === undefined) continue;
+      const address = await listen(server, addressOf(first, config), keys[first]);
+      for (const name of names) where[name] = address;
+    }
+  } catch (error) {
+    await Promise.all(servers.map((server) => server.close()));
+    throw error;
+  }
+  const drain = () => {
+    settings.draining = true;
+    for (const server of servers) server.server.closeIdleConnections();
+  };
+  return {
+    addresses: { inference: where.inference ?? '', management: where.management ?? '', metrics: where.metrics },
+    drain,
+    async close() {
+      drain();
+      await Promise.all(servers.map((server) => server.close()));
+    },
+  };
+}
+
+function groupByAddress(parts: readonly Part[], config: ServerConfig): Part[][] {
+  const groups = new Map<string, Part[]>();
+  for (const part of parts) {
+    const address = addressOf(part.name, config);
+    // Port 0 asks for any free port, so each gets its own.
+    const key = address.path ?? (address.port === 0 ? `${part.name}:0` : `${address.host}:${address.port}`);
+    const group = groups.get(key);
+    if (group) group.push(part);
+    else groups.set(key, [part]);
+  }
+  return [...groups.values()];
+}
+
+function addressOf(name: ListenerName, config: ServerConfig): ListenAddress {
+  return { inference: config.inferenceAddress, management: config.managementAddress, metrics: config.metricsAddress }[name];
+}
