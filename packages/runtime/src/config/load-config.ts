@@ -70,7 +70,7 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
     logLevel: reader.choice('log_level', ['debug', 'info', 'warn', 'error', 'silent']),
     logFormat: reader.choice('log_format', ['torchserve', 'json']),
     logToStdout: reader.boolean('log_stdout'),
-    tempDirectory: reader.path('temp_directory') ?? temporaryFolder(env, cwd),
+    tempDirectory: reader.path('temp_directory') ?? temporaryFolder(reader, env, cwd),
     keepAliveTimeout: reader.number('keep_alive_timeout'),
     shutdownGrace: reader.number('shutdown_grace'),
     shutdownTimeout: reader.number('shutdown_timeout'),
@@ -85,6 +85,8 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
   reader.show('log_location', config.logLocation);
   reader.show('metrics_location', config.metricsLocation);
   reader.show('temp_directory', config.tempDirectory);
+  if (!reader.isSet('load_models') && config.loadModels.length > 0)
+    reader.origins.set('load_models', reader.origin(modelsFromSnapshot ? 'model_snapshot' : 'models'));
   return { config, origins: reader.origins, problems: reader.problems, texts: reader.texts };
 }
 
@@ -133,9 +135,11 @@ function checkModelStore(reader: ConfigReader, config: ServerConfig): void {
   else if (!state.isDirectory()) reader.report('error', 'model_store', `model_store ${modelStore} is no folder; ${how}`);
 }
 
-function temporaryFolder(env: NodeJS.ProcessEnv, cwd: string): string {
-  const given = [env['TMPDIR'], env['TMP'], env['TEMP']].find((value) => value !== undefined && value !== '');
-  return resolve(cwd, given ?? tmpdir());
+function temporaryFolder(reader: ConfigReader, env: NodeJS.ProcessEnv, cwd: string): string {
+  const variable = ['TMPDIR', 'TMP', 'TEMP'].find((name) => (env[name] ?? '') !== '');
+  if (variable === undefined) return tmpdir();
+  reader.origins.set('temp_directory', { source: 'environment', where: variable });
+  return resolve(cwd, env[variable] ?? '');
 }
 
 function showEntries(entries: LoadModels): string {
