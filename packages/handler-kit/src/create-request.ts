@@ -124,7 +124,11 @@ class DecodingRequest implements InferenceRequest {
 
   #isForm(): boolean {
     const type = this.contentType;
-    return type === 'multipart/form-data' || type === 'application/x-www-form-urlencoded';
+    if (type === 'multipart/form-data') return true;
+    if (type !== 'application/x-www-form-urlencoded') return false;
+    // `curl -d '{...}'` sends JSON under this type. As a form it would be one nonsensical name without a value.
+    const first = this.#decompressed()[0];
+    return first !== 0x7b && first !== 0x5b;
   }
 
   #decompressed(): Uint8Array {

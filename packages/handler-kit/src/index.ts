@@ -1,6 +1,10 @@
+export * from './collate.js';
 export * from './context.js';
+export * from './convert.js';
 export * from './datatype.js';
 export * from './errors.js';
+export * from './float16.js';
 export * from './handler.js';
 export * from './request.js';
+export { respond } from './respond.js';
 export * from './tensor.js';

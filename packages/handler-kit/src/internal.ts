@@ -1,2 +1,5 @@
 // What the runtime shares with the kit. No stability is promised to anybody else.
 export * from './create-request.js';
+export * from './result.js';
+export * from './response-controls.js';
+export { stringify } from './encode/json.js';

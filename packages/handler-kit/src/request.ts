@@ -48,11 +48,15 @@ export interface InferenceRequest {
   /** Aborts when the client leaves or the deadline passes. */
   readonly signal: AbortSignal;
 
-  /** The body, decompressed. For a multipart or form request: the part named `data` or `body`, else the first. */
+  /**
+   * The body, decompressed. For a multipart or form request: the part named `data`, else `body`, else the first.
+   * A form-encoded body that begins with `{` or `[` is JSON that `curl -d` mislabelled and comes whole.
+   * @throws {PredictionError} 415 unknown encoding, 413 too large when decompressed, 400 corrupt or malformed
+   */
   body(): Uint8Array;
   /** The body as text. @throws {PredictionError} 400 when it is not valid in its charset */
   text(): string;
-  /** The body as JSON. @throws {PredictionError} 400 naming what is wrong and where */
+  /** The body as JSON, whatever its type says. @throws {PredictionError} 400 naming what is wrong and where */
   json(): unknown;
   json<Output>(schema: StandardSchema<Output>): Promise<Output>;
   /** Every part of a multipart or form body in order; for any other body one part named `body`. */

@@ -62,6 +62,6 @@ export type NamedTensors = Record<string, Tensor>;
 
 /** A tensor of any fixed-size datatype filled with zeros. */
 export function zeros<D extends Exclude<Datatype, 'BYTES'>>(datatype: D, shape: readonly number[]): Tensor<D> {
-  const data = new typedArrayOf[datatype](elementCount(shape)) as DataOf[D];
+  const data = new typedArrayOf[datatype](elementCount(shape));
   return new Tensor(datatype, shape, data);
 }
