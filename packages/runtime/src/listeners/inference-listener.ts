@@ -1,7 +1,7 @@
 import { ServeError } from '../domain/errors.js';
 import type { InferenceService } from '../domain/request.js';
 import { type InferenceRoute, type PredictRoute, inferenceRoute } from '../protocol/torchserve/inference-route.js';
-import { modelDocument } from '../protocol/torchserve/openapi-model.js';
+import { modelDocument } from '../protocol/torchserve/openapi.js';
 import { queryPairs } from '../protocol/torchserve/path.js';
 import type { ManagementService } from '../serving/management-service.js';
 import type { Exchange } from './exchange.js';

@@ -1,6 +1,6 @@
 import { ServeError } from '../domain/errors.js';
 import { booleanParameter, listOptions, registerOptions, registerOptionsOfJson, scaleOptions } from './management-parameters.js';
-import { managementDocument } from '../protocol/torchserve/openapi-model.js';
+import { managementDocument } from '../protocol/torchserve/openapi-management.js';
 import { queryPairs } from '../protocol/torchserve/path.js';
 import type { ServerConfig } from '../config/server-config.js';
 import type { ManagementService, OperationStatus } from '../serving/management-service.js';
