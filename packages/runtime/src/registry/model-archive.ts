@@ -30,4 +30,6 @@ export interface ModelArchive {
   readonly warnings: readonly string[];
   /** Removes the unpacked copy and, when it was downloaded, the downloaded file. Never a file of the user's. */
   dispose(): Promise<void>;
+  /** Removes only the unpacked copy; for a server that stops and will find a downloaded file in its store next time. */
+  close?(): Promise<void>;
 }

@@ -1,0 +1,133 @@
+import { randomBytes } from 'node:crypto';
+import { constants, createReadStream, createWriteStream } from 'node:fs';
+import { copyFile, link, lstat, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Readable, Transform } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { fileURLToPath } from 'node:url';
+import { ServeError } from '../domain/errors.js';
+import { checkAllowed } from './allowed-urls.js';
+import type { ArchiveEnvironment } from './archive-environment.js';
+
+const maxRedirects = 5;
+const defaultTimeout = 600_000;
+
+/**
+ * Brings the archive of a url into a folder, under its base name. Nothing is left behind when it fails.
+ * @returns absolute path of the new file
+ * @throws {ServeError} MODEL_NOT_FOUND (not allowed), DOWNLOAD_FAILED, CONFLICT (a file of the name is there already)
+ */
+export async function download(url: URL, folder: string, env: ArchiveEnvironment): Promise<string> {
+  checkAllowed(url, env.allowedUrls);
+  const name = fileNameOf(url);
+  const target = join(folder, name);
+  if (await lstat(target).catch(() => undefined)) throw taken(name, folder);
+  const part = join(folder, `.${name.slice(0, 200)}.${randomBytes(6).toString('hex')}.part`);
+  try {
+    const signal = AbortSignal.timeout(env.limits.downloadTimeout ?? defaultTimeout);
+    const source = url.protocol === 'file:' ? await openFile(url) : await openHttp(url, env, signal);
+    await pipeline(source, limiter(url, env.limits.maxArchiveSize), createWriteStream(part, { flags: 'wx' }), { signal });
+    await place(part, target, name, folder);
+    return target;
+  } catch (error) {
+    throw asDownloadError(error, url, folder, env);
+  } finally {
+    await rm(part, { force: true });
+  }
+}
+
+function fileNameOf(url: URL): string {
+  let name: string;
+  try {
+    name = decodeURIComponent(url.pathname.split('/').at(-1) ?? '');
+  } catch {
+    name = '';
+  }
+  if (name !== '' && !name.startsWith('.') && !/[/\\\p{Cc}]/u.test(name) && Buffer.byteLength(name) <= 255) return name;
+  throw new ServeError('DOWNLOAD_FAILED', `The url ${url.href} ends in no usable file name.`);
+}
+
+async function openFile(url: URL): Promise<Readable> {
+  const path = fileURLToPath(url);
+  if (!(await stat(path)).isFile()) {
+    throw new ServeError('DOWNLOAD_FAILED', `${path} is no file. Folders are registered by their name in the model store.`);
+  }
+  return createReadStream(path);
+}
+
+async function openHttp(start: URL, env: ArchiveEnvironment, signal: AbortSignal): Promise<Readable> {
+  const fetch = env.fetch ?? globalThis.fetch;
+  let url = start;
+  for (let hops = 0; hops <= maxRedirects; hops++) {
+    const response = await fetch(url, { redirect: 'manual', signal });
+    const location = response.headers.get('location');
+    if (response.status >= 300 && response.status < 400 && location !== null) {
+      await response.body?.cancel();
+      url = new URL(location, url);
+      if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+        throw new ServeError('MODEL_NOT_FOUND', `${start.href} redirects to ${url.href}; only http and https are followed.`);
+      }
+      checkAllowed(url, env.allowedUrls);
+      continue;
+    }
+    if (!response.ok || response.body === null) {
+      await response.body?.cancel();
+      throw new ServeError('DOWNLOAD_FAILED', `${url.href} answered with status ${response.status}.`);
+    }
+    const length = Number(response.headers.get('content-length') ?? 0);
+    if (length > env.limits.maxArchiveSize) {
+      await response.body.cancel();
+      throw tooLarge(url, env.limits.maxArchiveSize);
+    }
+    return Readable.fromWeb(response.body);
+  }
+  throw new ServeError('DOWNLOAD_FAILED', `${start.href} redirects more than ${maxRedirects} times.`);
+}
+
+function limiter(url: URL, limit: number): Transform {
+  let bytes = 0;
+  return new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      bytes += chunk.length;
+      if (bytes > limit) done(tooLarge(url, limit));
+      else done(null, chunk);
+    },
+  });
+}
+
+/** Gives the finished file its name without ever replacing another. */
+async function place(part: string, target: string, name: string, folder: string): Promise<void> {
+  try {
+    await link(part, target);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST') throw taken(name, folder);
+    // Some file systems know no hard links.
+    await copyFile(part, target, constants.COPYFILE_EXCL);
+  }
+}
+
+function taken(name: string, folder: string): ServeError {
+  const what = `"${name}" is in ${folder} already. Register it by that name, or remove it or unregister its model first.`;
+  return new ServeError('CONFLICT', what);
+}
+
+function tooLarge(url: URL, limit: number): ServeError {
+  return new ServeError('DOWNLOAD_FAILED', `${url.href} is larger than ${limit} bytes, the limit set by max_archive_size.`, {
+    reason: 'input-too-large',
+  });
+}
+
+function asDownloadError(error: unknown, url: URL, folder: string, env: ArchiveEnvironment): ServeError {
+  if (error instanceof ServeError) return error;
+  const { name, code, message, cause } = error as NodeJS.ErrnoException & { cause?: { message?: string } };
+  if (name === 'TimeoutError' || (name === 'AbortError' && code === 'ABORT_ERR')) {
+    const seconds = (env.limits.downloadTimeout ?? defaultTimeout) / 1000;
+    return new ServeError('DOWNLOAD_FAILED', `${url.href} was not there after ${seconds} s.`, { cause: error });
+  }
+  if (code === 'ENOSPC' || code === 'EDQUOT') {
+    return new ServeError('INTERNAL', `No space is left for ${url.href} in ${folder}.`, { reason: 'disk-full', cause: error });
+  }
+  const why = cause?.message ?? message;
+  return new ServeError('DOWNLOAD_FAILED', `${url.href} could not be fetched: ${why}.`, { cause: error });
+}
