@@ -125,14 +125,10 @@ export function checkRuntime(runtime: string): void {
 
 /** Why a handler cannot do without a model; undefined when it can. */
 export function whyModelNeeded(handler: HandlerSpec): string | undefined {
-  switch (handler.kind) {
-    case 'tensor':
-      return 'without a handler of its own a model speaks tensors';
-    case 'bundled':
-      return `the handler ${handler.name} needs one`;
-    case 'module':
-      return undefined;
-  }
+  if (handler.kind === 'module') return undefined;
+  return handler.kind === 'bundled'
+    ? `the handler ${handler.name} needs one`
+    : 'without a handler of its own a model speaks tensors';
 }
 
 async function existing(root: string, file: string, field: string): Promise<string> {
