@@ -1,0 +1,63 @@
+import { httpEnded, type HttpEnded } from '../domain/events.js';
+import { levelRank, localTime, record, stageText, type Level } from './line-format.js';
+import type { LogFiles } from './log-files.js';
+import { redact } from './redact.js';
+
+export interface AccessLogOptions {
+  readonly files: LogFiles;
+  readonly level: Level | 'silent';
+  readonly format: 'torchserve' | 'json';
+  readonly now?: () => number;
+}
+
+/** Requests of machines that ask whether the server lives. They come every second and mean nothing when they succeed. */
+export function isProbe(url: string): boolean {
+  const end = url.indexOf('?');
+  const path = end < 0 ? url : url.slice(0, end);
+  return path === '/ping' || path === '/metrics' || /^\/(?:v2\/)?health(?:\/|$)/.test(path);
+}
+
+/** One line for each HTTP request, TorchServe's fields first. Probes that succeed are lines of level debug. */
+export function logAccess({ files, level, format, now = Date.now }: AccessLogOptions): () => void {
+  const least = levelRank[level];
+  return httpEnded.subscribe((event) => {
+    const own: Level = event.status < 400 && isProbe(event.url) ? 'debug' : 'info';
+    if (levelRank[own] < least) return;
+    const at = now();
+    if (format === 'json') {
+      const line = json(event, at, own);
+      files.access.write(line);
+      files.server.write(line);
+      files.print(line);
+      return;
+    }
+    const text = accessText(event);
+    files.access.write(`${localTime(at)} - ${text}\n`);
+    const line = record(at, own, event.listener, 'ACCESS_LOG', text);
+    files.server.write(line);
+    files.print(line);
+  });
+}
+
+function safeUrl(url: string): string {
+  // A quote or a line break in an address must not look like the end of the field or of the record.
+  // eslint-disable-next-line no-control-regex
+  return redact(url).replace(/[\u0000-\u0020"\u007f]/g, (it) => `%${it.charCodeAt(0).toString(16).padStart(2, '0')}`);
+}
+
+export function accessText(event: HttpEnded): string {
+  const { stages } = event;
+  let text = `${event.remote} "${event.method} ${safeUrl(event.url)} HTTP/${event.httpVersion}" ${event.status} ${Math.round(event.ms)} id=${event.requestId}`;
+  if (stages !== undefined) {
+    text += ` queue=${stageText(stages.queue)} preprocess=${stageText(stages.preprocess)} wait=${stageText(stages.wait)} inference=${stageText(stages.inference)} postprocess=${stageText(stages.postprocess)} encode=${stageText(stages.encode)}`;
+  }
+  return event.reason === undefined ? text : `${text} reason=${event.reason}`;
+}
+
+function json(event: HttpEnded, at: number, level: Level): string {
+  const { stages, url, ms, ...rest } = event;
+  const milliseconds =
+    stages && Object.fromEntries(Object.entries(stages).map(([stage, ns]) => [stage, Math.round(ns / 1e3) / 1e3]));
+  const fields = { time: new Date(at).toISOString(), level, log: 'access', ...rest, url: redact(url), ms, stages: milliseconds };
+  return `${JSON.stringify(fields)}\n`;
+}

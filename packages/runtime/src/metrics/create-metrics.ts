@@ -1,0 +1,118 @@
+import { readFileSync } from 'node:fs';
+import type { Logger } from 'pino';
+import type { ServerConfig } from '../config/server-config.js';
+import { logAccess } from './access-log.js';
+import { Endpoint, type Scrape } from './endpoint.js';
+import { watchEventLoop } from './event-loop.js';
+import type { GaugeSource } from './gauge-source.js';
+import { HandlerMetricsRecorder } from './handler-metrics.js';
+import { LogFiles } from './log-files.js';
+import { MetricLog } from './metric-log.js';
+import { noMetricsConfig, readMetricsConfig } from './metrics-config.js';
+import { families } from './names.js';
+import { ProcessMetrics } from './process-metrics.js';
+import { Recorder } from './recorder.js';
+import { MetricRegistry } from './registry.js';
+import { createLogger } from './server-log.js';
+import { SystemMetrics } from './system-metrics.js';
+import { WorkerLogWriter } from './worker-log.js';
+
+export interface MetricsOptions {
+  readonly config: ServerConfig;
+  readonly hostname: string;
+  readonly gauges: GaugeSource;
+  /** Where console output goes. */
+  readonly stdout?: (text: string) => void;
+}
+
+export interface Metrics {
+  readonly endpoint: {
+    /** @returns undefined when the metrics API is off */
+    scrape(accept: string | undefined, names: readonly string[] | undefined): Promise<Scrape | undefined>;
+  };
+  readonly logger: Logger;
+  /** Ends all subscriptions and timers and writes what is left. */
+  close(): Promise<void>;
+}
+
+/**
+ * Metrics and logs of one server, fed by what the core publishes.
+ * @throws {Error} when the metrics_config file cannot be read or is wrong
+ */
+export function createMetrics({ config, hostname, gauges, stdout }: MetricsOptions): Metrics {
+  const declared = config.metricsConfig === undefined ? noMetricsConfig : readMetricsConfig(config.metricsConfig);
+  const { logLevel: level, logFormat: format } = config;
+  const files = new LogFiles({
+    logLocation: config.logLocation,
+    metricsLocation: config.metricsMode === 'prometheus' ? undefined : config.metricsLocation,
+    toStdout: config.logToStdout,
+    stdout,
+  });
+  const logger = createLogger({ files, level, format });
+  const warn = (sentence: string) => logger.warn(sentence);
+  const registry = new MetricRegistry(declared.buckets);
+  registry.built.buildInfo.series(ownVersion(), process.version).set(1);
+  const closing: Array<() => void> = [];
+
+  const recorder = new Recorder(registry, hostname, (model) => handlerMetrics.forget(model));
+  const handlerMetrics = new HandlerMetricsRecorder({
+    registry,
+    hostname,
+    config: declared,
+    knows: (model, version) => recorder.knows(model, version),
+    warn,
+  });
+  const processMetrics = new ProcessMetrics();
+  closing.push(
+    () => recorder.close(),
+    () => handlerMetrics.close(),
+    () => processMetrics.close(),
+  );
+  closing.push(watchEventLoop(registry.built.eventLoopDelay.series()));
+
+  const metricLog = config.metricsMode === 'prometheus' ? undefined : new MetricLog({ files, hostname, format });
+  if (metricLog !== undefined) closing.push(() => metricLog.close());
+  if (!config.disableSystemMetrics) {
+    const system = new SystemMetrics({
+      registry,
+      hostname,
+      interval: config.metricTimeInterval,
+      numberOfGpu: config.numberOfGpu,
+      warn,
+      collected: (family, value, device) =>
+        metricLog?.host(families[family], value, device === undefined ? 'Level:Host' : `Level:Host,DeviceId:${device}`),
+    });
+    system.start();
+    closing.push(() => system.close());
+  }
+
+  closing.push(logAccess({ files, level, format }));
+  const workerLog = new WorkerLogWriter({
+    files,
+    level,
+    format,
+    dropped: (model, version, bytes) => recorder.logDropped(model, version, bytes),
+  });
+  closing.push(() => workerLog.close());
+
+  return {
+    endpoint: new Endpoint({
+      enabled: config.enableMetricsApi,
+      mode: config.metricsMode,
+      registry,
+      process: processMetrics,
+      gauges,
+      listed: declared.server,
+    }),
+    logger,
+    async close() {
+      for (const end of closing) end();
+      await files.close();
+    },
+  };
+}
+
+function ownVersion(): string {
+  const file = new URL('../../package.json', import.meta.url);
+  return (JSON.parse(readFileSync(file, 'utf8')) as { readonly version: string }).version;
+}
