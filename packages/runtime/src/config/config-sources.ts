@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { environmentName, serverKeys } from './keys.js';
 import { decodeProperties, parseProperties } from './properties.js';
 import type { ConfigProblem, Origin } from './server-config.js';
+import { nearest } from './suggest.js';
 
 /** The command line, as far as the configuration needs it. */
 export interface CommandLineFlags {
@@ -122,17 +123,35 @@ function readEnvironment(env: NodeJS.ProcessEnv, values: Map<string, SourcedText
       values.set(spec.name, { text, origin: { source: 'environment', where: name } });
       continue;
     }
+    if (spec.status !== 'used') continue;
     const needed = isUrls ? 'use_env_allowed_urls=true' : 'enable_envvars_config=true';
     const message = spec.environment
       ? `${name} is set but has no effect without ${needed} in the configuration file`
       : `${name} is set but has no effect: ${spec.name} can only be set in the configuration file`;
     problems.push({ severity: 'info', key: spec.name, where: name, message });
   }
+  if (enabled) reportUnknownVariables(env, problems);
   for (const [key, name] of [
     ['log_location', 'LOG_LOCATION'],
     ['metrics_location', 'METRICS_LOCATION'],
   ] as const) {
     const text = env[name];
     if (text !== undefined && text !== '') values.set(key, { text, origin: { source: 'environment', where: name } });
+  }
+}
+
+/** Other programs have TS_ variables too, so only those near a key are worth a word. */
+function reportUnknownVariables(env: NodeJS.ProcessEnv, problems: ConfigProblem[]): void {
+  const known = new Set(serverKeys.map(({ name }) => environmentName(name)).concat('TS_CONFIG_FILE'));
+  for (const name of Object.keys(env)) {
+    if (!name.startsWith('TS_') || known.has(name)) continue;
+    const meant = nearest(name, known);
+    if (meant !== undefined)
+      problems.push({
+        severity: 'warning',
+        key: name,
+        where: name,
+        message: `${name} is unknown and ignored; did you mean ${meant}?`,
+      });
   }
 }

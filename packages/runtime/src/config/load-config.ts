@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs';
+import { accessSync, constants, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { resolve } from 'node:path';
 import { type ConfigInput, collectSources } from './config-sources.js';
@@ -129,10 +129,15 @@ function checkModelStore(reader: ConfigReader, config: ServerConfig): void {
     if (missing) reader.report('error', 'model_store', `No model store: ${how}`);
     return;
   }
-  const state = statSync(modelStore, { throwIfNoEntry: false });
-  if (state === undefined)
-    reader.report('error', 'model_store', `model_store ${modelStore} does not exist; create it, or ${how}`);
-  else if (!state.isDirectory()) reader.report('error', 'model_store', `model_store ${modelStore} is no folder; ${how}`);
+  try {
+    if (!statSync(modelStore).isDirectory())
+      reader.report('error', 'model_store', `model_store ${modelStore} is no folder; ${how}`);
+    else accessSync(modelStore, constants.R_OK | constants.X_OK);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const why = code === 'ENOENT' ? 'does not exist; create it, or' : `cannot be read (${message});`;
+    reader.report('error', 'model_store', `model_store ${modelStore} ${why} ${how}`);
+  }
 }
 
 function temporaryFolder(reader: ConfigReader, env: NodeJS.ProcessEnv, cwd: string): string {

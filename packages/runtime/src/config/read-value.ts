@@ -8,7 +8,8 @@ const no = (message: string): { ok: false; message: string } => ({ ok: false, me
 export function quoteProblem(spec: KeySpec, text: string): string | undefined {
   if (spec.value.kind === 'json' || spec.value.kind === 'regex' || !/^(["']).*\1$/s.test(text) || text.length < 2)
     return undefined;
-  return `${spec.name}=${text}: drop the quotes, a properties file takes them as part of the value; write ${spec.name}=${text.slice(1, -1)}`;
+  const shown = spec.secret ? '' : `; write ${spec.name}=${text.slice(1, -1)}`;
+  return `${spec.name}: drop the quotes, a properties file takes them as part of the value${shown}`;
 }
 
 export function readNumber(spec: KeySpec, text: string): ReadResult<number> {
