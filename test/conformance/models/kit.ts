@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { defineHandler, type HandlerResult } from '@onnxserve/handler-kit';
-import { modes } from './results.js';
+import { hostOutOfMemory, modes } from './results.js';
 import { argumentsOf, rowOf } from './row.js';
 
 /** The archive's own section: a fixed mode, and what goes wrong while loading. */
@@ -21,7 +21,7 @@ export default defineHandler<KitConfig>({
       case 'value-error':
         throw new TypeError('kit got a bad value while loading');
       case 'out-of-memory':
-        throw new RangeError('Array buffer allocation failed');
+        throw new Error(hostOutOfMemory);
       case 'exit':
         process.exit(7);
         break;

@@ -3,6 +3,8 @@ import { type BatchItem, type HandlerResult, PredictionError } from '@onnxserve/
 import { inspect } from './inspect.js';
 import { type Arguments, type Row, valueOf } from './row.js';
 
+export const hostOutOfMemory = 'Failed to allocate memory for requested buffer of size 68719476736';
+
 /** One call of the handler. */
 export interface Call {
   readonly batch: ReadonlyArray<BatchItem<unknown>>;
@@ -67,9 +69,9 @@ export const modes: Record<string, Mode> = {
   prederr: ({ args }) => {
     throw new PredictionError(text(args.msg, 'custom prediction error'), number(args.code, 500));
   },
-  // What Node and what the engine say when memory is short.
+  // What the engine says when the host's and when the device's memory is short.
   memerr: () => {
-    throw new RangeError('Array buffer allocation failed');
+    throw new Error(hostOutOfMemory);
   },
   cuda: () => {
     throw new Error('CUDA failure 2: out of memory ; CUDA out of memory');
