@@ -4,6 +4,7 @@ import type { NamedTensors } from './tensor.js';
 
 /** A body with its own status and headers. */
 export interface HandlerResponse {
+  /** Text, bytes, JSON, or an async iterable that is streamed. */
   readonly body: string | Uint8Array | object | null;
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
@@ -31,17 +32,20 @@ export interface StagedHandler<State, Features, Outputs> {
   load?(ctx: LoadContext): MaybePromise<State>;
   /** Called when the worker stops in good order. */
   unload?(state: State): MaybePromise<void>;
-  /** One request to named tensors with a leading batch axis (or whatever `inference` takes). */
+  /**
+   * One request to named tensors with a leading batch axis (or whatever `inference` takes). Without it the request's own
+   * tensors are used; a handler with its own `inference` gets the request itself.
+   */
   preprocess?(request: InferenceRequest, ctx: HandlerContext<State>): MaybePromise<Features>;
   /**
    * Replaces the default run. Gets the features of every request of the batch, returns one output each, in order;
    * an `Error` in the place of an output fails that request alone.
    */
   inference?(batch: readonly Features[], ctx: BatchContext<State>): MaybePromise<ReadonlyArray<Outputs | Error>>;
-  /** This request's rows of the outputs to its answer. */
-  postprocess?(outputs: Outputs, ctx: HandlerContext<State>): MaybePromise<HandlerResult>;
+  /** This request's rows of the outputs to its answer. Without it tensors are answered as JSON, other outputs as they are. */
+  postprocess?(outputs: Exclude<Outputs, Error>, ctx: HandlerContext<State>): MaybePromise<HandlerResult>;
   /** Answers `explanations` requests; without it they are refused with 501. */
-  explain?(outputs: Outputs, ctx: HandlerContext<State>): MaybePromise<HandlerResult>;
+  explain?(outputs: Exclude<Outputs, Error>, ctx: HandlerContext<State>): MaybePromise<HandlerResult>;
   /** `customizedMetadata` of describe. */
   describe?(ctx: BatchContext<State>): MaybePromise<object>;
 }

@@ -3,3 +3,5 @@ export * from './create-request.js';
 export * from './result.js';
 export * from './response-controls.js';
 export { stringify } from './encode/json.js';
+export * from './handlers/index.js';
+export { tensorPostprocess, tensorPreprocess } from './handlers/tensor.js';

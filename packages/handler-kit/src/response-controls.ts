@@ -6,23 +6,33 @@ export type Header = [name: string, value: string];
 /** Set by the server: a handler that got them wrong would break the connection for whoever comes next. */
 const owned = new Set(['content-length', 'transfer-encoding', 'connection', 'keep-alive', 'trailer', 'upgrade']);
 
+/** What a handler set for its answer, as it set it. */
+export interface AnswerControls {
+  readonly status: number | undefined;
+  readonly contentType: string | undefined;
+  readonly headers: Iterable<readonly [name: string, value: string]>;
+}
+
 /** `ctx.response`: checks at once what a handler sets, and remembers it. */
 export class RecordedControls implements ResponseControls {
-  statusCode: number | undefined;
-  /** By lower-case name. */
-  readonly headers = new Map<string, Header>();
+  #status: number | undefined;
+  #contentType: string | undefined;
+  readonly #headers: Header[] = [];
 
   status(code: number): void {
-    this.statusCode = checkedStatus(code);
+    this.#status = checkedStatus(code);
   }
 
   header(name: string, value: string): void {
-    const header = checkHeader(name, value);
-    this.headers.set(name.toLowerCase(), header);
+    this.#headers.push(checkHeader(name, value));
   }
 
   contentType(value: string): void {
-    this.header('content-type', value);
+    this.#contentType = checkHeader('content-type', value)[1];
+  }
+
+  get set(): AnswerControls {
+    return { status: this.#status, contentType: this.#contentType, headers: this.#headers };
   }
 }
 

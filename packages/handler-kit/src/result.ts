@@ -1,5 +1,5 @@
 import { stringify } from './encode/json.js';
-import { type Header, type RecordedControls, checkedStatus, checkHeader } from './response-controls.js';
+import { type AnswerControls, type Header, checkedStatus, checkHeader } from './response-controls.js';
 import { isHandlerResponse } from './respond.js';
 
 /** An answer ready to be sent. */
@@ -24,9 +24,9 @@ interface Encoded {
  * @param controls what the handler set through `ctx.response`
  * @throws {Error} saying what the handler did wrong; its own bug, so not for the client
  */
-export function encodeResult(result: unknown, controls: RecordedControls): EncodedResult {
+export function encodeResult(result: unknown, controls: AnswerControls): EncodedResult {
   let value = result;
-  let status = controls.statusCode;
+  let status = controls.status === undefined ? undefined : checkedStatus(controls.status);
   const headers = new Map<string, Header>();
   if (typeof result === 'object' && result !== null) {
     if (isHandlerResponse(result)) {
@@ -40,7 +40,10 @@ export function encodeResult(result: unknown, controls: RecordedControls): Encod
     }
   }
   const encoded = bodiless.has(status ?? 200) ? { body: new Uint8Array() } : encodeBody(value);
-  for (const [name, header] of controls.headers) if (name === 'content-type' || !headers.has(name)) headers.set(name, header);
+  const set = new Map<string, Header>();
+  for (const [name, content] of controls.headers) setHeader(set, name, content);
+  if (controls.contentType !== undefined) setHeader(set, 'content-type', controls.contentType);
+  for (const [name, header] of set) if (name === 'content-type' || !headers.has(name)) headers.set(name, header);
   if (encoded.contentType !== undefined && !headers.has('content-type')) {
     headers.set('content-type', ['content-type', encoded.contentType]);
   }
@@ -80,7 +83,7 @@ async function* encodeStream(chunks: AsyncIterable<unknown>): AsyncGenerator<Uin
 function setHeader(headers: Map<string, Header>, name: string, value: unknown): void {
   const key = name.toLowerCase();
   // The one header whose values cannot be joined.
-  headers.set(key === 'set-cookie' ? `${key} ${headers.size}` : key, checkHeader(name, value));
+  headers.set(key === 'set-cookie' ? `${key} ${String(value)}` : key, checkHeader(name, value));
 }
 
 /** Without what describes the connection that the answer of a `fetch` came over. */

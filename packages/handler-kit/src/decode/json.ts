@@ -16,7 +16,7 @@ export function parseJson(text: string): unknown {
     const before = text.slice(0, at);
     const line = before.split('\n').length;
     const column = at - before.lastIndexOf('\n');
-    const found = at < text.length ? JSON.stringify(String.fromCodePoint(text.codePointAt(at)!)) : 'the end of the body';
+    const found = at < text.length ? JSON.stringify(String.fromCodePoint(text.codePointAt(at)!)) : 'end of the body';
     throw new PredictionError(
       `the body is not valid JSON: unexpected ${found} at position ${at} (line ${line}, column ${column})`,
       400,
@@ -44,7 +44,8 @@ function pathOf(issue: SchemaIssue): string {
 }
 
 function checkDepth(text: string): void {
-  if (text.length <= maxJsonDepth) return;
+  // Most bodies are shallow and few brackets say so at once.
+  if (occurrences(text, '[') + occurrences(text, '{') <= maxJsonDepth) return;
   let depth = 0;
   for (let at = 0; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
@@ -68,6 +69,13 @@ function checkDepth(text: string): void {
       default:
     }
   }
+}
+
+/** Counts up to one more than the limit. */
+function occurrences(text: string, char: string): number {
+  let count = 0;
+  for (let at = text.indexOf(char); at !== -1 && count <= maxJsonDepth; at = text.indexOf(char, at + 1)) count++;
+  return count;
 }
 
 /** Index of the quote that ends the string which starts at `start`; -1 when none does. */

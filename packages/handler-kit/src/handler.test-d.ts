@@ -1,0 +1,157 @@
+// Compiled, never run: what TypeScript infers along a handler's chain.
+import {
+  defineHandler,
+  type InferenceRequest,
+  type NamedTensors,
+  PredictionError,
+  respond,
+  type StandardSchema,
+  Tensor,
+  tensor,
+  zeros,
+} from './index.js';
+
+type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+declare function same<A, B>(yes: Same<A, B>): void;
+declare function must<T>(value: T | undefined): T;
+
+// The state of an async load reaches every later stage; default run gives named tensors.
+export const classifier = defineHandler({
+  async load(ctx) {
+    ctx.log.info(ctx.model.name);
+    return { labels: await ctx.model.json<string[]>('labels.json') };
+  },
+  preprocess(request, ctx) {
+    same<typeof ctx.state, { labels: string[] }>(true);
+    same<ReturnType<typeof request.body>, Uint8Array>(true);
+    // @ts-expect-error no such state
+    void ctx.state.missing;
+    ctx.response.header('x-a', 'b');
+    return { input: tensor('FP32', [1], [1]) };
+  },
+  postprocess(outputs, ctx) {
+    same<typeof outputs, NamedTensors>(true);
+    same<typeof ctx.state.labels, string[]>(true);
+    return { label: ctx.state.labels[0] };
+  },
+});
+
+// Features reach inference, its outputs reach postprocess, as what they are.
+export const custom = defineHandler({
+  load: () => ({ scale: 2 }),
+  async preprocess(request) {
+    return { text: request.text(), length: 3 };
+  },
+  async inference(batch, ctx) {
+    same<typeof batch, ReadonlyArray<{ text: string; length: number }>>(true);
+    same<typeof ctx.state, { scale: number }>(true);
+    // @ts-expect-error a batch has no single request
+    void ctx.request;
+    return batch.map((item) => ({ score: item.length * ctx.state.scale }));
+  },
+  postprocess(outputs, ctx) {
+    same<typeof outputs, { score: number }>(true);
+    same<typeof ctx.state, { scale: number }>(true);
+    // @ts-expect-error outputs have no logits
+    void outputs.logits;
+    return outputs.score;
+  },
+});
+
+// An Error in the place of an output does not widen what postprocess gets.
+export const partial = defineHandler({
+  preprocess: (request) => request.text(),
+  inference(batch) {
+    return batch.map((text) => (text === '' ? new PredictionError('empty', 400) : text.length));
+  },
+  postprocess(outputs) {
+    same<typeof outputs, number>(true);
+    return outputs.toFixed(1);
+  },
+});
+
+// Without preprocess, inference gets the requests themselves.
+export const inferenceOnly = defineHandler({
+  inference(batch) {
+    same<typeof batch, readonly InferenceRequest[]>(true);
+    return batch.map((request) => request.text());
+  },
+  postprocess(outputs) {
+    same<typeof outputs, string>(true);
+    return outputs;
+  },
+});
+
+// Without load there is no state.
+export const stateless = defineHandler({
+  preprocess(_request, ctx) {
+    same<typeof ctx.state, undefined>(true);
+    return { x: zeros('INT64', [1, 2]) };
+  },
+});
+
+// Several sessions in a chain of one's own.
+export const pipeline = defineHandler({
+  load: async (ctx) => ({ detector: must(ctx.sessions['detector']) }),
+  preprocess: () => ({ image: zeros('UINT8', [1, 3, 8, 8]) }),
+  async inference(batch, ctx) {
+    return Promise.all(
+      batch.map(async (features) => {
+        same<typeof features.image, Tensor<'UINT8'>>(true);
+        return { boxes: (await ctx.state.detector.run(features))['boxes'] };
+      }),
+    );
+  },
+  postprocess(outputs, ctx) {
+    same<typeof outputs, { boxes: Tensor | undefined }>(true);
+    ctx.response.status(201);
+    return respond({ boxes: outputs.boxes?.shape ?? [] }, { status: 202 });
+  },
+});
+
+// The whole batch.
+export const whole = defineHandler({
+  load: () => ({ calls: 0 }),
+  handle(batch, ctx) {
+    same<typeof ctx.state, { calls: number }>(true);
+    return batch.map(({ request, ctx: own }) => {
+      own.response.contentType('text/plain');
+      return request.text();
+    });
+  },
+});
+
+// Without inference the default run needs tensors.
+defineHandler({
+  // @ts-expect-error text is no tensor
+  preprocess: (request) => request.text(),
+});
+
+// A whole-batch handler has no stages.
+// @ts-expect-error both contracts at once
+defineHandler({ preprocess: () => ({}), handle: () => [] });
+
+// Streaming and explanations.
+export const streaming = defineHandler({
+  postprocess(outputs) {
+    return (async function* () {
+      for (const name of Object.keys(outputs)) yield name;
+    })();
+  },
+  explain: (outputs) => ({ names: Object.keys(outputs) }),
+  describe: (ctx) => ({ state: ctx.state }),
+  unload(state) {
+    same<typeof state, undefined>(true);
+  },
+});
+
+// A schema's output is the type of the parsed body.
+export const validated = defineHandler({
+  async preprocess(request) {
+    const schema = {} as StandardSchema<{ text: string }>;
+    const body = await request.json(schema);
+    same<typeof body, { text: string }>(true);
+    same<ReturnType<typeof request.json>, Promise<unknown>>(true);
+    return { text: tensor('BYTES', [1], [body.text]) };
+  },
+});
