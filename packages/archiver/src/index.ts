@@ -1,2 +1,6 @@
+export * from './archive.js';
+export * from './archive-error.js';
+export * from './cli/command.js';
 export * from './manifest.js';
 export * from './provides.js';
+export { type ArchiveFormat, archiveFormats } from './write-archive.js';
