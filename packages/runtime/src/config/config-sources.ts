@@ -16,7 +16,7 @@ export interface CommandLineFlags {
   readonly disableTokenAuth?: boolean;
   readonly enableModelApi?: boolean;
   readonly logConfig?: string;
-  /** Keys of config.properties set by the command itself; nothing beats them. */
+  /** Keys of config.properties, from `--set`; nothing beats them. */
   readonly overrides?: Readonly<Record<string, string>>;
 }
 
@@ -47,7 +47,7 @@ export function collectSources({ argv, env, cwd }: ConfigInput): Sources {
   for (const [key, text, where] of flagValues(argv)) values.set(key, { text, origin: { source: 'command line', where } });
   for (const [key, text] of Object.entries(argv.overrides ?? {}))
     if (key === 'enable_envvars_config' || key === 'use_env_allowed_urls')
-      values.set(key, { text, origin: { source: 'command line', where: undefined } });
+      values.set(key, { text, origin: { source: 'command line', where: `--set ${key}` } });
   readEnvironment(env, values, problems);
   for (const [key, given, where] of [
     ['disable_token_authorization', argv.disableTokenAuth, '--disable-token-auth'],
@@ -56,7 +56,7 @@ export function collectSources({ argv, env, cwd }: ConfigInput): Sources {
     if (given && values.get(key)?.text.trim().toLowerCase() !== 'true')
       values.set(key, { text: 'true', origin: { source: 'command line', where } });
   for (const [key, text] of Object.entries(argv.overrides ?? {}))
-    values.set(key, { text, origin: { source: 'command line', where: undefined } });
+    values.set(key, { text, origin: { source: 'command line', where: `--set ${key}` } });
   return { values, problems };
 }
 

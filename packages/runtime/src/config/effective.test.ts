@@ -11,7 +11,7 @@ describe('formatEffectiveConfig', () => {
     const lines = load({ job_queue_size: '5' }, { LOG_LOCATION: '/var/log/x' }).split('\n');
     for (const { name, status } of serverKeys)
       expect(lines.filter((line) => line.startsWith(`${name} `))).toHaveLength(status === 'used' ? 1 : 0);
-    expect(lines.find((line) => line.startsWith('job_queue_size '))).toMatch(/= 5 +\(command line\)$/);
+    expect(lines.find((line) => line.startsWith('job_queue_size '))).toMatch(/= 5 +\(command line: --set job_queue_size\)$/);
     expect(lines.find((line) => line.startsWith('model_store '))).toMatch(/= \/ +\(command line: --model-store\)$/);
     expect(lines.find((line) => line.startsWith('log_location '))).toMatch(/= \/var\/log\/x +\(environment: LOG_LOCATION\)$/);
     expect(lines.find((line) => line.startsWith('max_request_size '))).toMatch(/= 6553500 +\(default\)$/);

@@ -108,9 +108,14 @@ const usedKeys: readonly KeySpec[] = [
   key('cors_allowed_headers', text, 'Value of `Access-Control-Allow-Headers`.'),
   key('initial_worker_port', integer(0, maxInt), 'First worker id. Workers open no port here.', { default: '9000' }),
   key('blacklist_env_vars', { kind: 'regex' }, 'Environment variables whose whole name matches are hidden from workers.'),
-  key('disable_token_authorization', boolean, 'No tokens on any listener. `false` in the file asks for them on all.', {
-    default: 'false',
-  }),
+  key(
+    'disable_token_authorization',
+    boolean,
+    'No tokens on any listener. This version checks none; `false` in the file is a warning.',
+    {
+      default: 'false',
+    },
+  ),
   key('enable_model_api', boolean, 'Allow models to be registered and removed over the network.', { default: 'false' }),
   key('log_location', path, 'Folder of the log files; `LOG_LOCATION` replaces it.', { default: 'logs', from: 'onnxserve' }),
   key('metrics_location', path, 'Folder of the metrics logs; `METRICS_LOCATION` replaces it.', {

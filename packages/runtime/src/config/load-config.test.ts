@@ -247,7 +247,26 @@ describe('mistakes in the file', () => {
   });
 });
 
+describe('tokens', () => {
+  it.each([
+    ['disable_token_authorization=false', 'disable_token_authorization'],
+    ['management_address=http://0.0.0.0:8081', 'management_address'],
+  ])('%s is warned of, since no token is checked', (line, key) => {
+    expect(load({ file: `${store}${line}\n` }).problems).toMatchObject([{ severity: 'warning', key }]);
+  });
+
+  it.each(['management_address=http://127.0.0.1:1', 'management_address=http://[::1]:1', 'management_address=unix:/run/m'])(
+    '%s is not',
+    (line) => expect(load({ file: `${store}${line}\n` }).problems).toEqual([]),
+  );
+});
+
 describe('models to load', () => {
+  it('reads a flag that holds several models', () => {
+    const { config } = load({ file: store, argv: { models: ['a.mar b=b.mar', 'c.mar'] } });
+    expect(config.loadModels).toMatchObject([{ url: 'a.mar' }, { name: 'b', url: 'b.mar' }, { url: 'c.mar' }]);
+  });
+
   const models = (settings: object, name = 'a') => `models=${JSON.stringify({ [name]: { '1.0': settings } })}\n`;
 
   it('reads the settings of models', () => {

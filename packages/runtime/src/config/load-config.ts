@@ -79,6 +79,7 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
   reader.boolean('enable_envvars_config');
   reader.boolean('use_env_allowed_urls');
   checkModelStore(reader, config);
+  checkTokens(reader, config);
   reader.show('model_store', config.modelStore ?? '');
   reader.show('workflow_store', config.workflowStore ?? '');
   reader.show('load_models', showEntries(config.loadModels));
@@ -138,6 +139,27 @@ function checkModelStore(reader: ConfigReader, config: ServerConfig): void {
     const why = code === 'ENOENT' ? 'does not exist; create it, or' : `cannot be read (${message});`;
     reader.report('error', 'model_store', `model_store ${modelStore} ${why} ${how}`);
   }
+}
+
+/** Whoever asks for tokens, or relies on them, must hear that nobody checks them. */
+function checkTokens(
+  reader: ConfigReader,
+  { disableTokenAuthorization, managementAddress: { host, path, text } }: ServerConfig,
+): void {
+  if (disableTokenAuthorization) return;
+  if (reader.isSet('disable_token_authorization'))
+    reader.report(
+      'warning',
+      'disable_token_authorization',
+      'disable_token_authorization=false asks for tokens, but this version checks none',
+    );
+  const isLocal = path !== undefined || host === 'localhost' || host === '::1' || host.startsWith('127.');
+  if (!isLocal)
+    reader.report(
+      'warning',
+      'management_address',
+      `management_address=${text} can be reached from other machines, and this version checks no tokens`,
+    );
 }
 
 function temporaryFolder(reader: ConfigReader, env: NodeJS.ProcessEnv, cwd: string): string {
