@@ -101,20 +101,19 @@ async function launch(options: ServerOptions): Promise<Started> {
 }
 
 interface Announcement {
-  readonly event: 'listening';
   readonly inference: string;
   readonly management: string;
   readonly metrics: string;
+  /** Start-up models that could not be loaded. */
+  readonly failures?: readonly unknown[];
 }
 
-/** Waits for the line that tells the addresses. */
+/** Waits for the line that tells the addresses, printed when every start-up model has been loaded. */
 async function announced({ child, output, exit }: Started): Promise<Announcement> {
   const line = new Promise<Announcement>((resolve) => {
     const look = () => {
-      const found = output()
-        .split('\n')
-        .slice(0, -1)
-        .find((text) => text.startsWith('{"event":"listening"'));
+      const complete = output().split('\n').slice(0, -1);
+      const found = complete.find((text) => text.startsWith('{"event":"ready"'));
       if (found === undefined) return;
       child.stdout?.off('data', look);
       resolve(JSON.parse(found) as Announcement);
@@ -139,7 +138,8 @@ export async function startServer(options: ServerOptions): Promise<TestServer> {
     await rm(folder, { recursive: true, force: true });
   };
   try {
-    const { inference, management, metrics } = await announced(started);
+    const { inference, management, metrics, failures = [] } = await announced(started);
+    if (failures.length > 0) throw new Error(`start-up models failed: ${JSON.stringify(failures)}\n${output()}`);
     const describe = async (model: string, version?: string): Promise<Model> => {
       const path = [model, version].filter((part) => part !== undefined).map((part) => encodeURIComponent(part));
       const response = await fetch(`${management}/models/${path.join('/')}`);
@@ -155,8 +155,6 @@ export async function startServer(options: ServerOptions): Promise<TestServer> {
         return ready >= (workers ?? found.minWorkers) ? found : undefined;
       }, `${model} is ready`);
     const addModel = async (name: string, mar: MarOptions) => void (await makeMar(store, name, mar));
-    const { models } = (await (await fetch(`${management}/models`)).json()) as { models: Array<{ modelName: string }> };
-    for (const { modelName } of models) await untilReady(modelName);
     return { inference, management, metrics, store, logs: output, describe, untilReady, addModel, stop };
   } catch (error) {
     await stop();
