@@ -1,5 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
 import { basename, extname, resolve } from 'node:path';
+import { bundledHandlerNames } from '@onnxserve/handler-kit/internal';
 import { ArchiveError } from './archive-error.js';
 import { bundleHandler } from './bundle-handler.js';
 import { checkConfig } from './check-config.js';
@@ -99,12 +100,16 @@ async function addHandler(
   const file = colon === -1 ? options.handler : options.handler.slice(0, colon);
   const exportName = colon === -1 ? 'default' : options.handler.slice(colon + 1);
   const extension = extname(file).toLowerCase();
-  // A name without a suffix is a handler that comes with the server, which knows whether it has it.
-  if (extension === '') return options.handler;
+  if (extension === '') {
+    if (bundledHandlerNames.includes(file)) return options.handler;
+    throw new ArchiveError(
+      `--handler ${file} is neither a .ts, .js or .mjs file nor a bundled handler (${bundledHandlerNames.join(', ')}).`,
+    );
+  }
   if (extension === '.py') {
     throw new ArchiveError(
       `--handler ${file} is Python, and the server runs handlers in JavaScript. Write it as ${basename(file, '.py')}.ts with ` +
-        '@onnxserve/handler-kit, or name a bundled handler such as image_classifier. docs/migration.md shows how.',
+        `@onnxserve/handler-kit, or name a bundled handler (${bundledHandlerNames.join(', ')}). docs/migration.md shows how.`,
     );
   }
   if (!['.ts', '.mts', '.tsx', '.js', '.mjs', '.cjs'].includes(extension)) {

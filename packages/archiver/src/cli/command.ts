@@ -13,11 +13,13 @@ export interface CommandOutput {
 const examples = `
 Examples:
   $ onnxserve archive --model-name digits --version 1.0 --serialized-file digits.onnx --handler handler.ts --export-path store
-  $ onnxserve archive --model-name cats --version 1.0 --serialized-file resnet.onnx --handler image_classifier \\
-      --extra-files index_to_name.json
+  $ onnxserve archive --model-name scores --version 1.0 --serialized-file scores.onnx --extra-files labels.json,vocabulary
 
-A handler in TypeScript and all that it imports are bundled into one file. The packages that the server brings stay outside:
-@onnxserve/handler-kit, sharp, tokenizers and onnxruntime-node. Exit status: 0 done, 1 no archive was made, 2 wrong usage.`;
+Without a handler the model is served as it is: tensors in, tensors out. A handler in TypeScript and all that
+it imports are bundled into one file. The packages that the server brings stay outside: @onnxserve/handler-kit, sharp,
+tokenizers and onnxruntime-node.
+
+Exit status: 0 done, 1 no archive was made, 2 wrong usage.`;
 
 /** The command that makes archives, with every flag of torch-model-archiver. */
 export function archiveCommand(name: string, output: CommandOutput, progress: boolean): Command {

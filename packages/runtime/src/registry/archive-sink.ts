@@ -63,9 +63,15 @@ export class ArchiveSink {
     if (path !== '') await this.#mkdir(join(this.#root, path), name);
   }
 
-  /** Writes one file. @param counted whether the caller counts the bytes itself */
-  async file(name: string, content: Readable, counted = false): Promise<void> {
+  /**
+   * Writes one file.
+   * @param open opens the content, once the name was found good: a stream that nobody listens to yet must not exist, since its error would
+   *   take the process down
+   * @param counted whether the caller counts the bytes itself
+   */
+  async file(name: string, open: () => Readable | Promise<Readable>, counted = false): Promise<void> {
     const path = await this.#claim(name);
+    const content = await open();
     const sink = createWriteStream(path, { flags: 'wx', mode: 0o600 });
     if (counted) return await pipeline(content, sink);
     const counter = new Transform({

@@ -1,20 +1,9 @@
 import { stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { bundledHandlerNames } from '@onnxserve/handler-kit/internal';
 import { ServeError } from '../domain/errors.js';
 import { pathInside } from './entry-path.js';
 import type { HandlerSpec } from './model-archive.js';
-
-/** Handlers that need no code. Each name is a module of the kit's `handlers/`. */
-export const bundledHandlers = [
-  'image_classifier',
-  'object_detector',
-  'image_segmenter',
-  'text_classifier',
-  'token_classifier',
-  'question_answering',
-  'text_embedding',
-  'tensor',
-] as const;
 
 /**
  * Finds the code that a handler's name stands for.
@@ -60,7 +49,7 @@ async function javascriptBeside(root: string, name: string, origin: string): Pro
   throw invalid(
     `${origin} names ${JSON.stringify(name)}, a Python handler, and this server runs handlers in JavaScript. ` +
       `Write it with @onnxserve/handler-kit, put ${basename(stem)}.js beside it in the archive or archive it anew with ` +
-      `"onnxserve archive --handler ${basename(stem)}.ts", or name a bundled handler (${bundledHandlers.join(', ')}). docs/migration.md shows how.`,
+      `"onnxserve archive --handler ${basename(stem)}.ts", or name a bundled handler (${bundledHandlerNames.join(', ')}). docs/migration.md shows how.`,
   );
 }
 
@@ -70,10 +59,10 @@ async function unsuffixed(root: string, name: string, exportName: string, origin
     if (file !== undefined) return { kind: 'module', file, exportName: exportName || 'default' };
   }
   if (name === 'tensor') return { kind: 'tensor' };
-  if ((bundledHandlers as readonly string[]).includes(name)) return { kind: 'bundled', name };
+  if (bundledHandlerNames.includes(name)) return { kind: 'bundled', name };
   if (name !== '' && (await findFile(root, `${name}.py`, origin))) return await javascriptBeside(root, `${name}.py`, origin);
   throw invalid(
-    `${origin} names ${JSON.stringify(name)}, which is neither a .js or .mjs file of the archive nor a bundled handler (${bundledHandlers.join(', ')}).`,
+    `${origin} names ${JSON.stringify(name)}, which is neither a .js or .mjs file of the archive nor a bundled handler (${bundledHandlerNames.join(', ')}).`,
   );
 }
 

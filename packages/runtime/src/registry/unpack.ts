@@ -61,7 +61,7 @@ async function unpackZip(file: string, sink: ArchiveSink): Promise<void> {
         if (entry.uncompressedSize > linkTargetLimit) throw new ServeError('INVALID_MODEL', 'A link of it has no sane target.');
         const target = await buffer(await zip.openReadStreamPromise(entry));
         await sink.symbolicLink(entry.fileName, target.toString('utf8'));
-      } else await sink.file(entry.fileName, await zip.openReadStreamPromise(entry));
+      } else await sink.file(entry.fileName, () => zip.openReadStreamPromise(entry));
     }
   } finally {
     zip.close();
@@ -122,7 +122,7 @@ async function unpackTar(file: string, sink: ArchiveSink): Promise<void> {
 async function writeTarEntry(entry: ReadEntry, sink: ArchiveSink): Promise<void> {
   const { path, type } = entry;
   if (type === 'File' || type === 'OldFile' || type === 'ContiguousFile')
-    return await sink.file(path, Readable.from(entry), true);
+    return await sink.file(path, () => Readable.from(entry), true);
   entry.resume();
   if (type === 'Directory') return await sink.directory(path);
   if (type === 'Link') return await sink.hardLink(path, entry.linkpath ?? '');
@@ -130,7 +130,8 @@ async function writeTarEntry(entry: ReadEntry, sink: ArchiveSink): Promise<void>
   throw new ServeError('INVALID_MODEL', `Its entry "${path}" is a ${type}; only files, folders and links belong there.`);
 }
 
-function describe(error: unknown, shownName: string, into: string): unknown {
+/** What a client is told of an error while unpacking. */
+export function describe(error: unknown, shownName: string, into: string): ServeError {
   const prefix = `The archive "${shownName}" cannot be used`;
   if (error instanceof ServeError) {
     return new ServeError(error.code, `${prefix}: ${error.message}`, { reason: error.reason, cause: error });
