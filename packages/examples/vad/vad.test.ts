@@ -128,6 +128,23 @@ describe('vad', () => {
   });
 });
 
+describe('resample', () => {
+  const tone = (frequency: number, rate: number) =>
+    Float32Array.from({ length: rate / 4 }, (_, index) => 0.5 * Math.sin((2 * Math.PI * frequency * index) / rate));
+  const peak = (samples: Float32Array) => Math.max(...samples.subarray(200, -200).map(Math.abs));
+
+  it.each([8000, 22_050, 44_100, 48_000])('keeps a tone of 1 kHz in %i Hz', (rate) => {
+    const got = resample(tone(1000, rate), rate, 16_000);
+    const wanted = tone(1000, 16_000);
+    expect(Math.abs(got.length - wanted.length)).toBeLessThanOrEqual(1);
+    for (let index = 200; index < got.length - 200; index++) expect(got[index]).toBeCloseTo(wanted[index]!, 2);
+  });
+
+  it('takes away what the lower rate cannot hold', () => {
+    expect(peak(resample(tone(12_000, 48_000), 48_000, 16_000))).toBeLessThan(0.01);
+  });
+});
+
 describe('speechSegments', () => {
   const settings = { threshold: 0.5, min_speech_duration_ms: 0, min_silence_duration_ms: 64, speech_pad_ms: 32 };
   const probabilities = (windows: string) =>
