@@ -66,7 +66,7 @@ describe('smallestRectangle', () => {
 
 describe('textBoxes', () => {
   const map = (rows: readonly string[]) => {
-    const values = rows.flatMap((row) => Array.from(row, (digit) => Number(digit) / 10);
+    const values = rows.flatMap((row) => Array.from(row, (digit) => Number(digit) / 10));
     return textBoxes(Float32Array.from(values), rows[0]!.length, rows.length, { ...settings, unclipRatio: 0.5 });
   };
 
