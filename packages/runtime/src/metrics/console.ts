@@ -1,4 +1,4 @@
-import { SonicBoom } from 'sonic-boom';
+import { SonicBoom } from './sonic-boom.js';
 
 const FLUSH_MS = 20;
 const GATHER = 32 * 1024;

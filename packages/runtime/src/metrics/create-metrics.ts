@@ -17,8 +17,23 @@ import { createLogger } from './server-log.js';
 import { SystemMetrics } from './system-metrics.js';
 import { WorkerLogWriter } from './worker-log.js';
 
+export type MetricsSettings = Pick<
+  ServerConfig,
+  | 'enableMetricsApi'
+  | 'metricsMode'
+  | 'metricsConfig'
+  | 'disableSystemMetrics'
+  | 'metricTimeInterval'
+  | 'numberOfGpu'
+  | 'logLocation'
+  | 'metricsLocation'
+  | 'logLevel'
+  | 'logFormat'
+  | 'logToStdout'
+>;
+
 export interface MetricsOptions {
-  readonly config: ServerConfig;
+  readonly config: MetricsSettings;
   readonly hostname: string;
   readonly gauges: GaugeSource;
   /** Where console output goes. */

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { accessSync, appendFileSync, constants, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { SonicBoom } from 'sonic-boom';
+import { SonicBoom } from './sonic-boom.js';
 import { localDate } from './line-format.js';
 
 export interface LogFileOptions {
@@ -42,7 +42,10 @@ export class LogFile {
       this.#bytes = statSync(options.file, { throwIfNoEntry: false })?.size ?? 0;
       const sink = new SonicBoom({ dest: options.file, append: true, sync: false, maxLength: MAX_WAITING_BYTES });
       sink.on('error', (error: Error) => this.#broken(error));
-      sink.on('ready', () => (this.#open = true));
+      sink.on('ready', () => {
+        this.#open = true;
+        this.flush();
+      });
       this.#sink = sink;
     } catch (error) {
       this.#broken(error as Error);
@@ -55,7 +58,7 @@ export class LogFile {
 
   /** @param lines ends in a newline */
   write(lines: string): void {
-    if (this.#sink === undefined) return;
+    if (this.#sink === undefined || this.#gathered.length > MAX_WAITING_BYTES) return;
     this.#gathered += lines;
     if (this.#gathered.length >= GATHER_BYTES) this.flush();
   }
@@ -65,6 +68,7 @@ export class LogFile {
     const sink = this.#sink;
     if (sink === undefined || !this.#open || this.#gathered === '') return;
     this.#rotate(sink);
+    if (!this.#open) return;
     this.#bytes += Buffer.byteLength(this.#gathered);
     sink.write(this.#gathered);
     this.#gathered = '';
@@ -85,8 +89,10 @@ export class LogFile {
   async close(): Promise<void> {
     const sink = this.#sink;
     if (sink === undefined) return;
-    if (!this.#open) await Promise.race([once(sink, 'ready'), once(sink, 'error')]);
-    this.flush();
+    while (this.#sink !== undefined && (!this.#open || this.#gathered !== '')) {
+      if (!this.#open) await Promise.race([once(sink, 'ready'), once(sink, 'error')]);
+      this.flush();
+    }
     this.#sink = undefined;
     await new Promise<void>((resolve) => {
       sink.once('close', resolve);
@@ -113,6 +119,7 @@ export class LogFile {
       renameSync(file, join(folder, `${prefix}${Math.max(0, ...taken) + 1}.log`));
       const surplus = old.sort(byAge).slice(0, Math.max(0, old.length + 1 - (this.#options.keep ?? 10)));
       for (const name of surplus) rmSync(join(folder, name), { force: true });
+      this.#open = false;
       sink.reopen();
       this.#bytes = 0;
       this.#day = today;
