@@ -85,9 +85,9 @@ describe('digits', () => {
     const alone = await runHandler(handler, good, { ...options, batchSize: 1 });
     const mixed = await runHandler(handler, [good[0]!, 'no picture', blank, '', good[1]!], options);
     expect(mixed.slice(1, 4)).toMatchObject([
-      { status: 400, error: { message: expect.stringContaining('not a picture') as string } },
+      { status: 400, error: { message: expect.stringContaining('no picture') as string } },
       { status: 400, error: { message: expect.stringContaining('stands out') as string } },
-      { status: 400, error: { message: expect.stringContaining('no body') as string } },
+      { status: 400, error: { message: expect.stringContaining('empty') as string } },
     ]);
     for (const [index, result] of [mixed[0], mixed[4]].entries()) {
       const expected = answer(alone[index]);

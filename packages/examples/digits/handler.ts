@@ -1,10 +1,11 @@
 import { defineHandler, PredictionError, Tensor } from '@onnxserve/handler-kit';
 import { softmax, topK } from '@onnxserve/handler-kit/postprocess';
-import sharp from 'sharp';
+import { decodeImage, resizeImage } from '@onnxserve/handler-kit/preprocess/image';
 import { type GreyPicture, inkCells } from './ink.js';
 
 /** Longer sides than this are scaled down first: more pixels cannot change 64 cells. */
 const longestSide = 256;
+const maxPixels = 50_000_000;
 
 export default defineHandler({
   async load(ctx) {
@@ -27,19 +28,15 @@ export default defineHandler({
   },
 });
 
-/** Any picture that sharp reads, as grey on white. */
+/** Any picture, as grey on white. */
 async function decode(bytes: Uint8Array): Promise<GreyPicture> {
-  if (bytes.length === 0) throw new PredictionError('the request has no body; send the bytes of a picture', 400);
-  try {
-    const { data, info } = await sharp(bytes, { limitInputPixels: 50_000_000 })
-      .autoOrient()
-      .flatten({ background: 'white' })
-      .greyscale()
-      .resize(longestSide, longestSide, { fit: 'inside', withoutEnlargement: true })
-      .raw()
-      .toBuffer({ resolveWithObject: true });
-    return { width: info.width, height: info.height, data };
-  } catch (error) {
-    throw new PredictionError(`the body is not a picture that can be read: ${(error as Error).message}`, 400, { cause: error });
+  let image = await decodeImage(bytes, { maxPixels, background: [255, 255, 255] });
+  const scale = Math.max(image.width, image.height) / longestSide;
+  if (scale > 1) {
+    const side = (pixels: number) => Math.max(1, Math.round(pixels / scale));
+    image = await resizeImage(image, { mode: 'stretch', width: side(image.width), height: side(image.height) });
   }
+  const { width, height, data } = image;
+  const luma = (at: number) => Math.round(0.299 * data[at]! + 0.587 * data[at + 1]! + 0.114 * data[at + 2]!);
+  return { width, height, data: Uint8Array.from({ length: width * height }, (_, pixel) => luma(pixel * 3)) };
 }

@@ -57,7 +57,7 @@ describe('ocr', () => {
     expectLines(lines(results[0]), label!.lines, 3, 1e-2);
     expect(results[1]).toMatchObject({
       status: 400,
-      error: { message: expect.stringContaining('not a picture') as string },
+      error: { message: expect.stringContaining('no picture') as string },
     });
     expectLines(lines(results[2]), sign!.lines, 3, 1e-2);
   });

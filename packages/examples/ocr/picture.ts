@@ -1,5 +1,4 @@
-import { PredictionError } from '@onnxserve/handler-kit';
-import sharp from 'sharp';
+import { decodeImage, resizeImage } from '@onnxserve/handler-kit/preprocess/image';
 
 /** A colour picture, three bytes (red, green, blue) a pixel, row by row. */
 export interface Picture {
@@ -8,31 +7,19 @@ export interface Picture {
   readonly data: Uint8Array;
 }
 
-const formats = new Set(['jpeg', 'png', 'webp', 'gif', 'tiff', 'avif', 'heif']);
-const maximumPixels = 64_000_000;
+const maxPixels = 64_000_000;
 
 /**
  * Decodes a picture upright, on white where it is transparent, and scales it down to sides of at most `longestSide`.
  * @returns the picture and the factor from its pixels to those of the original
- * @throws {PredictionError} 400 when the bytes are no picture
+ * @throws {PredictionError} 400 when the bytes are no picture, 413 when it has too many pixels
  */
 export async function decodePicture(bytes: Uint8Array, longestSide: number): Promise<{ picture: Picture; scale: number }> {
-  if (bytes.length === 0) throw new PredictionError('the request has no body; send the bytes of a picture', 400);
-  try {
-    const image = sharp(bytes, { limitInputPixels: maximumPixels });
-    const { format, autoOrient } = await image.metadata();
-    if (!formats.has(format)) throw new Error(`format ${format} is not one of ${[...formats].join(', ')}`);
-    const { data, info } = await image
-      .autoOrient()
-      .flatten({ background: 'white' })
-      .toColourspace('srgb')
-      .resize(longestSide, longestSide, { fit: 'inside', withoutEnlargement: true })
-      .raw()
-      .toBuffer({ resolveWithObject: true });
-    return { picture: { width: info.width, height: info.height, data }, scale: autoOrient.width / info.width };
-  } catch (error) {
-    throw new PredictionError(`the body is not a picture that can be read: ${(error as Error).message}`, 400, { cause: error });
-  }
+  const image = await decodeImage(bytes, { maxPixels, background: [255, 255, 255] });
+  const scale = Math.max(image.width, image.height) / longestSide;
+  if (scale <= 1) return { picture: image, scale: 1 };
+  const side = (pixels: number) => Math.max(1, Math.round(pixels / scale));
+  return { picture: await resizeImage(image, { mode: 'stretch', width: side(image.width), height: side(image.height) }), scale };
 }
 
 /** How byte values become the network's: (value / 255 - mean) / deviation for blue, green, red. */

@@ -1,7 +1,6 @@
 import { defineHandler, type InferenceRequest, PredictionError } from '@onnxserve/handler-kit';
-import { resample } from './resample.js';
+import { decodeAudio } from '@onnxserve/handler-kit/preprocess/audio';
 import { sampleRate, type SegmentSettings, speechSegments } from './segments.js';
-import { decodeWav } from './wav.js';
 import { type Recording, speechProbabilities } from './windows.js';
 
 const defaults: SegmentSettings = {
@@ -17,26 +16,15 @@ interface Features extends Recording {
 
 export default defineHandler({
   load(ctx) {
-    const config = (ctx.model.config['vad'] ?? {}) as Partial<SegmentSettings> & { maximumSeconds?: number };
-    const { maximumSeconds = 600, ...settings } = config;
-    return { maximumSeconds, settings: { ...defaults, ...settings } };
+    const config = (ctx.model.config['vad'] ?? {}) as Partial<SegmentSettings> & { maxSeconds?: number };
+    const { maxSeconds = 600, ...settings } = config;
+    return { maxSeconds, settings: { ...defaults, ...settings } };
   },
 
   preprocess(request, ctx): Features {
-    const { maximumSeconds, settings } = ctx.state;
-    const audio = decodeWav(request.body());
-    if (audio.rate < 8000 || audio.rate > 192_000) {
-      throw new PredictionError(`the sample rate is ${audio.rate} Hz; send 8000 to 192000 Hz, best ${sampleRate}`, 400);
-    }
-    const length = audio.samples.length / audio.rate;
-    if (length > maximumSeconds) {
-      throw new PredictionError(
-        `the recording lasts ${length.toFixed(1)} s, the limit is ${maximumSeconds} s; raise vad.maximumSeconds in model-config.yaml`,
-        413,
-      );
-    }
+    const { maxSeconds, settings } = ctx.state;
     return {
-      samples: resample(audio.samples, audio.rate, sampleRate),
+      samples: decodeAudio(request.body(), { sampleRate, maxSeconds }).samples,
       signal: request.signal,
       settings: { ...settings, ...requested(request) },
     };

@@ -1,12 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { decodeAudio, resample } from '@onnxserve/handler-kit/preprocess/audio';
 import { type ModelOptions, realSession, request, runHandler, type TestResult } from '@onnxserve/handler-kit/testing';
 import { beforeAll, describe, expect, it } from 'vitest';
 import handler from './handler.js';
-import { resample } from './resample.js';
 import { type Segment, speechSegments } from './segments.js';
-import { decodeWav } from './wav.js';
 import { speechProbabilities } from './windows.js';
 
 interface Fixture {
@@ -67,7 +66,7 @@ function wav(samples: ArrayLike<number>, { rate = 16_000, channels = 1, bits = 1
 describe('vad', () => {
   it('gives the probabilities of the Python reference, recordings of different lengths side by side', async () => {
     const recordings = fixtures.map(({ file }) => ({
-      samples: decodeWav(sample(file)).samples,
+      samples: decodeAudio(sample(file)).samples,
       signal: new AbortController().signal,
     }));
     const got = await speechProbabilities(options.session!, recordings);
@@ -87,7 +86,7 @@ describe('vad', () => {
 
   it('hears the same in other sample rates, widths and channels', async () => {
     const { file, answers } = fixtures[0]!;
-    const { samples } = decodeWav(sample(file));
+    const { samples } = decodeAudio(sample(file));
     const variants = [
       wav(samples, { bits: 24 }),
       wav(samples, { bits: 32, float: true, channels: 2 }),
@@ -112,36 +111,17 @@ describe('vad', () => {
       sample(file),
       'no recording',
       request({ body: sample(file), query: { threshold: 'high' } }),
-      wav([0, 0.5], { rate: 4000 }),
+      sample(file).subarray(0, 5000),
       wav(new Float32Array(16_000 * 7)),
-      wav([]),
     ];
-    const results = await runHandler(handler, requests, { ...options, config: { vad: { maximumSeconds: 6.5 } } });
+    const results = await runHandler(handler, requests, { ...options, config: { vad: { maxSeconds: 6.5 } } });
     expectSegments(segments(results[0]), answers[0]!.segments, 0.001);
     expect(results.slice(1, 5)).toMatchObject([
       { status: 400, error: { message: expect.stringContaining('not a WAV file') as string } },
       { status: 400, error: { message: expect.stringContaining('threshold is "high"') as string } },
-      { status: 400, error: { message: expect.stringContaining('4000 Hz') as string } },
-      { status: 413, error: { message: expect.stringContaining('vad.maximumSeconds') as string } },
+      { status: 400, error: { message: expect.stringContaining('ends after') as string } },
+      { status: 413, error: { message: expect.stringContaining('limit is 6.5 s') as string } },
     ]);
-    expect(segments(results[5])).toEqual([]);
-  });
-});
-
-describe('resample', () => {
-  const tone = (frequency: number, rate: number) =>
-    Float32Array.from({ length: rate / 4 }, (_, index) => 0.5 * Math.sin((2 * Math.PI * frequency * index) / rate));
-  const peak = (samples: Float32Array) => Math.max(...samples.subarray(200, -200).map(Math.abs));
-
-  it.each([8000, 22_050, 44_100, 48_000])('keeps a tone of 1 kHz in %i Hz', (rate) => {
-    const got = resample(tone(1000, rate), rate, 16_000);
-    const wanted = tone(1000, 16_000);
-    expect(Math.abs(got.length - wanted.length)).toBeLessThanOrEqual(1);
-    for (let index = 200; index < got.length - 200; index++) expect(got[index]).toBeCloseTo(wanted[index]!, 2);
-  });
-
-  it('takes away what the lower rate cannot hold', () => {
-    expect(peak(resample(tone(12_000, 48_000), 48_000, 16_000))).toBeLessThan(0.01);
   });
 });
 
