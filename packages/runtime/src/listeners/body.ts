@@ -3,8 +3,6 @@ import { ServeError } from '../domain/errors.js';
 
 const empty = Buffer.alloc(0);
 const firstCapacity = 64 * 1024;
-// A claimed length is believed up to here; a longer body grows as it comes.
-const trustedLength = 16 * 1024 * 1024;
 
 /** True when the request announces a body. */
 export function hasBody(request: IncomingMessage): boolean {
@@ -50,7 +48,8 @@ export function readBody(request: IncomingMessage, limit: number): Promise<Buffe
       if (size === 0) held = chunk;
       else {
         if (!growing || needed > held.length) {
-          const wanted = Math.max(needed, firstCapacity, growing ? held.length * 2 : Math.min(announced ?? 0, trustedLength));
+          // An announced length is taken at once: pages that are never written cost nothing, and a large body is never moved.
+          const wanted = Math.max(needed, firstCapacity, growing ? held.length * 2 : (announced ?? 0));
           const next = Buffer.allocUnsafeSlow(Math.min(wanted, limit));
           held.copy(next, 0, 0, size);
           held = next;
