@@ -72,6 +72,8 @@ export class ArchiveSink {
   async file(name: string, open: () => Readable | Promise<Readable>, counted = false): Promise<void> {
     const path = await this.#claim(name);
     const content = await open();
+    // Streams may report once more after the pipeline has ended with an error.
+    content.on('error', () => undefined);
     const sink = createWriteStream(path, { flags: 'wx', mode: 0o600 });
     if (counted) return await pipeline(content, sink);
     const counter = new Transform({

@@ -1,5 +1,5 @@
 import { readdir, rm } from 'node:fs/promises';
-import { basename, dirname, extname, relative } from 'node:path';
+import { basename, dirname, extname, relative, resolve } from 'node:path';
 import type { Manifest } from '@onnxserve/archiver/manifest';
 import { ServeError } from '../domain/errors.js';
 import {
@@ -45,7 +45,7 @@ export async function openArchive(input: ArchiveInput, env: ArchiveEnvironment):
       temp = await acquireTempFolder(env.tempDirectory);
       await unpack(located.path, located.shownName, temp.path, env.limits);
     }
-    const layout = await readLayout(located, temp?.path, input.version);
+    const layout = await readLayout(located, temp?.path, input.version, env.modelStore);
     return { ...(await describeModel(layout, located, { ...input, modelName }, env)), dispose, close };
   } catch (error) {
     await dispose();
@@ -55,17 +55,32 @@ export async function openArchive(input: ArchiveInput, env: ArchiveEnvironment):
   }
 }
 
-async function readLayout(located: Located, unpacked: string | undefined, version: string | undefined): Promise<Layout> {
+async function readLayout(
+  located: Located,
+  unpacked: string | undefined,
+  version: string | undefined,
+  store: string | undefined,
+): Promise<Layout> {
   if (unpacked !== undefined) return await readArchiveLayout(unpacked, located.shownName);
-  if (located.kind === 'folder') return await readFolderLayout(located.path, located.shownName, version);
+  if (located.kind === 'folder') {
+    const layout = await readFolderLayout(located.path, located.shownName, version);
+    return layout.kind === 'bare' && layout.root === located.path && isVersionFolder(located.path, store)
+      ? { ...layout, version: basename(located.path) }
+      : layout;
+  }
   return { kind: 'bare', root: dirname(located.path), modelFile: located.path, version: '1.0' };
+}
+
+/** `NAME/3`, as against a model named `3`. */
+function isVersionFolder(path: string, store: string | undefined): boolean {
+  return /^\d+$/.test(basename(path)) && (store === undefined || dirname(path) !== resolve(store));
 }
 
 type Described = Omit<ModelArchive, 'dispose' | 'close'>;
 
 async function describeModel(layout: Layout, located: Located, input: ArchiveInput, env: ArchiveEnvironment): Promise<Described> {
   const { root } = layout;
-  const manifest = layout.kind === 'archive' ? layout.manifest : bareManifest(layout, located);
+  const manifest = layout.kind === 'archive' ? layout.manifest : bareManifest(layout, located, env.modelStore);
   const name = input.modelName ?? manifest.model.modelName;
   if (name === undefined) {
     const what = `The manifest of "${located.shownName}" has no field "model.modelName", and no model_name was given.`;
@@ -104,16 +119,11 @@ async function describeModel(layout: Layout, located: Located, input: ArchiveInp
   };
 }
 
-function bareManifest(layout: Layout & { kind: 'bare' }, located: Located): Manifest {
+function bareManifest(layout: Layout & { kind: 'bare' }, located: Located, store: string | undefined): Manifest {
   const file = basename(layout.modelFile);
-  const ownName = located.kind === 'folder' ? folderName(located.path) : file.slice(0, -extname(file).length);
-  return { runtime: 'node', model: { modelName: ownName, modelVersion: layout.version } };
-}
-
-/** `NAME` of both `NAME` and `NAME/3`. */
-function folderName(path: string): string {
-  const name = basename(path);
-  return /^\d+$/.test(name) ? basename(dirname(path)) : name;
+  const folder = isVersionFolder(located.path, store) ? dirname(located.path) : located.path;
+  const modelName = located.kind === 'folder' ? basename(folder) : file.slice(0, -extname(file).length);
+  return { runtime: 'node', model: { modelName, modelVersion: layout.version } };
 }
 
 async function chooseHandler(
