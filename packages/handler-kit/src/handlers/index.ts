@@ -3,6 +3,8 @@ import type { AnyHandler } from '../handler.js';
 /** The handlers that need no code of the user's, by the name that `handler:` gives them. Loaded on use. */
 const bundled: Readonly<Record<string, () => Promise<{ default: AnyHandler }>>> = {
   tensor: () => import('./tensor.js'),
+  image_classifier: () => import('./image-classifier.js'),
+  text_embedding: () => import('./text-embedding.js'),
 };
 
 export const bundledHandlerNames: readonly string[] = Object.keys(bundled);

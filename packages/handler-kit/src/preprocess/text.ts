@@ -1,0 +1,118 @@
+import { readFile } from 'node:fs/promises';
+import type * as Tokenizers from 'tokenizers';
+import { optionalPeer } from '../optional-peer.js';
+import { Tensor } from '../tensor.js';
+
+export interface TokenizerOptions {
+  /** Longer texts are cut to so many tokens, special ones included; default what `tokenizer.json` says, else no limit. */
+  readonly maxLength?: number;
+  /** `longest` (default): to the longest text of the call. `max`: to `maxLength`, for models of a fixed length. */
+  readonly padding?: 'longest' | 'max';
+  /** Id that fills; default what `tokenizer.json` says, else that of `[PAD]`, `<pad>` or `<|pad|>`, else 0. */
+  readonly padId?: number;
+}
+
+/** One text, or a pair such as question and passage. */
+export type TextInput = string | readonly [text: string, pair: string];
+
+/** Model inputs, each INT64 `[texts, tokens]`. */
+export interface EncodedTexts extends Record<string, Tensor> {
+  readonly input_ids: Tensor<'INT64'>;
+  readonly attention_mask: Tensor<'INT64'>;
+  readonly token_type_ids: Tensor<'INT64'>;
+}
+
+/** A tokenizer with the ids of the reference implementation. */
+export interface TextTokenizer {
+  /** Encodes off the calling thread. An empty text gives its special tokens alone. */
+  encode(texts: readonly TextInput[]): Promise<EncodedTexts>;
+  decode(ids: Iterable<number | bigint>, options?: { readonly skipSpecialTokens?: boolean }): Promise<string>;
+  readonly padId: number;
+}
+
+interface TokenizerFile {
+  readonly truncation?: {
+    readonly max_length?: number;
+    readonly strategy?: string;
+    readonly stride?: number;
+    readonly direction?: string;
+  } | null;
+  readonly padding?: { readonly pad_id?: number; readonly direction?: string } | null;
+}
+
+/**
+ * Loads a `tokenizer.json`. Needs the package `tokenizers`.
+ * @param file path, for example `ctx.model.path('tokenizer.json')`
+ * @throws naming the file when it cannot be read or is of a kind that is not supported
+ */
+export async function loadTokenizer(file: string, options: TokenizerOptions = {}): Promise<TextTokenizer> {
+  const peer = await optionalPeer<typeof Tokenizers>('tokenizers', () => import('tokenizers'));
+  const text = await readFile(file, 'utf8');
+  let tokenizer: Tokenizers.Tokenizer;
+  let settings: TokenizerFile;
+  try {
+    settings = JSON.parse(text) as TokenizerFile;
+    tokenizer = peer.Tokenizer.fromString(text);
+  } catch (error) {
+    throw new Error(`${file} is not a tokenizer that can be loaded: ${(error as Error).message}`, { cause: error });
+  }
+  const maxLength = options.maxLength ?? settings.truncation?.max_length;
+  if (options.padding === 'max' && maxLength === undefined) throw new Error('padding "max" needs maxLength');
+  if (options.maxLength !== undefined) {
+    const { strategy, stride, direction } = settings.truncation ?? {};
+    tokenizer.setTruncation(options.maxLength, {
+      ...(strategy === undefined ? {} : { strategy: strategy as never }),
+      ...(stride === undefined ? {} : { stride }),
+      ...(direction === undefined ? {} : { direction }),
+    });
+  }
+  // Padding is done here, straight into the tensors.
+  tokenizer.disablePadding();
+  const padId = options.padId ?? settings.padding?.pad_id ?? padToken(tokenizer) ?? 0;
+  const padLeft = settings.padding?.direction === 'Left';
+  return {
+    padId,
+    async encode(texts) {
+      const encodings = await tokenizer.encodeBatch(
+        texts.map((item) => (typeof item === 'string' ? item : [item[0], item[1]])) as never,
+      );
+      const rows = encodings.map((it) => ({ ids: it.getIds(), mask: it.getAttentionMask(), types: it.getTypeIds() }));
+      const longest = rows.reduce((length, { ids }) => Math.max(length, ids.length), 0);
+      const width = options.padding === 'max' ? maxLength! : longest;
+      const fill = (values: ReadonlyArray<readonly number[]>, pad: number): Tensor<'INT64'> =>
+        padded(values, width, pad, padLeft);
+      return {
+        input_ids: fill(
+          rows.map((row) => row.ids),
+          padId,
+        ),
+        attention_mask: fill(
+          rows.map((row) => row.mask),
+          0,
+        ),
+        token_type_ids: fill(
+          rows.map((row) => row.types),
+          0,
+        ),
+      };
+    },
+    decode: async (ids, { skipSpecialTokens = true } = {}) => tokenizer.decode(Array.from(ids, Number), skipSpecialTokens),
+  };
+}
+
+function padded(rows: ReadonlyArray<readonly number[]>, width: number, pad: number, left: boolean): Tensor<'INT64'> {
+  const data = new BigInt64Array(rows.length * width).fill(BigInt(pad));
+  for (const [index, row] of rows.entries()) {
+    const start = index * width + (left ? width - row.length : 0);
+    for (const [at, value] of row.entries()) data[start + at] = BigInt(value);
+  }
+  return new Tensor('INT64', [rows.length, width], data);
+}
+
+function padToken(tokenizer: Tokenizers.Tokenizer): number | undefined {
+  for (const token of ['[PAD]', '<pad>', '<|pad|>']) {
+    const id = tokenizer.tokenToId(token);
+    if (id !== null) return id;
+  }
+  return undefined;
+}
