@@ -24,7 +24,7 @@ export default defineHandler({
 
   postprocess(outputs, ctx) {
     const best = topK(softmax(outputs['logits']), ctx.state.count, ctx.state.labels);
-    return best.map(({ label, score }) => ({ label, probability: score }));
+    return best.map(({ label, score }) => ({ label, probability: Number(score.toFixed(6)) }));
   },
 });
 

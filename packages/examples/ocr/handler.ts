@@ -81,7 +81,7 @@ export default defineHandler({
       if (result instanceof Error || score < settings.minimumScore) continue;
       const { scale } = batch[page]!;
       const original = box.map(([x, y]) => [Math.round(x * scale), Math.round(y * scale)]) as unknown as Box;
-      result.push({ text, score, box: original });
+      result.push({ text, score: Number(score.toFixed(5)), box: original });
     }
     return results;
   },
