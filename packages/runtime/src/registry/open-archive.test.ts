@@ -130,7 +130,7 @@ describe('where a model comes from', () => {
   ])('a .tar.gz with %s', async (_what, withTop) => {
     await folder('src/m', withHandler());
     const cwd = withTop ? join(store, 'src') : join(store, 'src/m');
-    await create({ gzip: true, file: join(store, 'm.tar.gz'), cwd, portable: true }, [withTop ? 'm' : '.']);
+    create({ gzip: true, sync: true, file: join(store, 'm.tar.gz'), cwd, portable: true }, [withTop ? 'm' : '.']);
     expect(await open('m.tar.gz')).toMatchObject({ name: 'm', version: '1.0' });
   });
 

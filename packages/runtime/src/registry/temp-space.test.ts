@@ -62,7 +62,9 @@ it('the process id decides where there is no lock; an own id of an earlier life 
   await once(child, 'exit');
   const stale = [child.pid, process.pid].map((pid) => `onnxserve-models-${pid}-aaaa`);
   for (const name of [...stale, `onnxserve-models-${process.ppid}-aaaa`]) await mkdir(join(temp, name));
-  expect((await cleanStaleTemp(temp)).sort()).toEqual(stale.map((name) => join(temp, name)).sort());
+  expect((await cleanStaleTemp(temp)).sort()).toEqual(
+    stale.map((name) => join(temp, name)).toSorted((left, right) => (left < right ? -1 : 1)),
+  );
 });
 
 it('folders of another machine stay; those from before a reboot go', async () => {
