@@ -42,16 +42,18 @@ export default defineHandler({
   postprocess: ({ probabilities, length, settings }) => speechSegments(probabilities, length, settings),
 });
 
-/** What the client sets for this request, in the query or in the parameters of an Open Inference request. */
+/** What the client sets for this request: form fields, query parameters, or parameters of an Open Inference request. */
 function requested(request: InferenceRequest): Partial<SegmentSettings> {
-  const given: Record<string, unknown> = { ...request.parameters, ...Object.fromEntries(request.query) };
+  const query = Object.fromEntries(request.query);
   const result: Record<string, number> = {};
   for (const name of Object.keys(defaults)) {
-    if (given[name] === undefined) continue;
-    const value = Number(given[name]);
+    const field = request.part(name);
+    const given = field === undefined ? (query[name] ?? request.parameters[name]) : Buffer.from(field.data).toString();
+    if (given === undefined) continue;
+    const value = given === '' ? Number.NaN : Number(given);
     const limit = name === 'threshold' ? 1 : 60_000;
-    if (given[name] === '' || !(value >= 0 && value <= limit)) {
-      throw new PredictionError(`${name} is ${JSON.stringify(given[name])}; send a number from 0 to ${limit}`, 400);
+    if (!(value >= 0 && value <= limit)) {
+      throw new PredictionError(`${name} is ${JSON.stringify(given)}; send a number from 0 to ${limit}`, 400);
     }
     result[name] = value;
   }

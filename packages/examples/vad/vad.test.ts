@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { decodeAudio, resample } from '@onnxserve/handler-kit/preprocess/audio';
-import { type ModelOptions, realSession, request, runHandler, type TestResult } from '@onnxserve/handler-kit/testing';
+import { type ModelOptions, multipart, realSession, request, runHandler, type TestResult } from '@onnxserve/handler-kit/testing';
 import { beforeAll, describe, expect, it } from 'vitest';
 import handler from './handler.js';
 import { type Segment, speechSegments } from './segments.js';
@@ -77,9 +77,10 @@ describe('vad', () => {
   });
 
   it.each(fixtures)('finds the speech in $file as the Python reference does', async ({ file, answers }) => {
-    const query = (settings: Record<string, number>) =>
-      Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, String(value)]));
-    const requests = answers.map(({ settings }) => request({ body: sample(file), query: query(settings) }));
+    const requests = answers.map(({ settings }) => {
+      const fields = Object.entries(settings).map(([name, value]) => ({ name, data: String(value) }));
+      return multipart([{ name: 'data', filename: file, data: sample(file) }, ...fields]);
+    });
     const results = await runHandler(handler, requests, options);
     for (const [index, { segments: wanted }] of answers.entries()) expectSegments(segments(results[index]), wanted, 0.001);
   });
@@ -96,6 +97,15 @@ describe('vad', () => {
     const results = await runHandler(handler, variants, options);
     // One window: what is a little below the threshold in one variant may be a little above it in another.
     for (const result of results) expectSegments(segments(result), answers[0]!.segments, 0.033);
+  });
+
+  it('takes settings from the query and from the parameters of the Open Inference protocol', async () => {
+    const { file, answers } = fixtures[0]!;
+    const { settings, segments: wanted } = answers[1]!;
+    const query = Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, String(value)]));
+    const body = sample(file);
+    const results = await runHandler(handler, [request({ body, query }), request({ body, parameters: settings })], options);
+    for (const result of results) expectSegments(segments(result), wanted, 0.001);
   });
 
   it('takes its defaults from the configuration', async () => {
