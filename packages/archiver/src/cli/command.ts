@@ -62,9 +62,18 @@ export function archiveCommand(name: string, output: CommandOutput, progress: bo
     });
 }
 
-/** Runs the command. @returns the exit status */
-export async function runArchiveCommand(args: readonly string[], output: CommandOutput, progress: boolean): Promise<number> {
-  const command = archiveCommand('onnxserve-model-archiver', output, progress)
+/**
+ * Runs the command.
+ * @param name what its help calls it
+ * @returns the exit status
+ */
+export async function runArchiveCommand(
+  args: readonly string[],
+  output: CommandOutput,
+  progress: boolean,
+  name = 'onnxserve-model-archiver',
+): Promise<number> {
+  const command = archiveCommand(name, output, progress)
     .exitOverride()
     .configureOutput({ writeOut: (text) => output.out(text.trimEnd()), writeErr: (text) => output.error(text.trimEnd()) });
   try {

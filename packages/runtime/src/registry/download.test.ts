@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -101,6 +101,14 @@ describe('the cycle of register and unregister', () => {
     expect(await refused(`${base}/m.mar`)).toMatchObject({ code: 'CONFLICT' });
     expect(await readFile(join(store, 'm.mar'), 'utf8')).toBe('mine');
     expect(asked).toEqual([]);
+  });
+
+  it('what a killed server left half done goes with the next download', async () => {
+    const [old, fresh, other] = ['.m.mar.0123456789ab.part', '.n.mar.0123456789ab.part', '.mine.part'];
+    for (const name of [old, fresh, other]) await writeFile(join(store, name), 'half');
+    for (const name of [old, other]) await utimes(join(store, name), 0, 0);
+    await (await open(`${base}/m.mar`)).dispose();
+    expect((await readdir(store)).toSorted()).toEqual([other, fresh]);
   });
 
   it('a download that is no archive is removed', async () => {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { constants, createReadStream, createWriteStream } from 'node:fs';
-import { copyFile, link, lstat, rm, stat } from 'node:fs/promises';
+import { copyFile, link, lstat, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -11,6 +11,7 @@ import type { ArchiveEnvironment } from './archive-environment.js';
 
 const maxRedirects = 5;
 const defaultTimeout = 600_000;
+const stalePart = 6 * defaultTimeout;
 
 /**
  * Brings the archive of a url into a folder, under its base name. Nothing is left behind when it fails.
@@ -24,6 +25,7 @@ export async function download(url: URL, folder: string, env: ArchiveEnvironment
   if (await lstat(target).catch(() => undefined)) throw taken(name, folder);
   const part = join(folder, `.${name.slice(0, 200)}.${randomBytes(6).toString('hex')}.part`);
   try {
+    await removeStaleParts(folder);
     const signal = AbortSignal.timeout(env.limits.downloadTimeout ?? defaultTimeout);
     const source = url.protocol === 'file:' ? await openFile(url) : await openHttp(url, env, signal);
     await pipeline(source, limiter(url, env.limits.maxArchiveSize), createWriteStream(part, { flags: 'wx' }), { signal });
@@ -33,6 +35,16 @@ export async function download(url: URL, folder: string, env: ArchiveEnvironment
     throw asDownloadError(error, url, folder, env);
   } finally {
     await rm(part, { force: true });
+  }
+}
+
+/** What servers that were killed while downloading left. The age spares the downloads of another server on the same store. */
+async function removeStaleParts(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    if (!/^\..+\.[0-9a-f]{12}\.part$/.test(name)) continue;
+    const part = join(folder, name);
+    const found = await stat(part).catch(() => undefined);
+    if (found && Date.now() - found.mtimeMs > stalePart) await rm(part, { force: true });
   }
 }
 

@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises';
-import { basename, isAbsolute, resolve } from 'node:path';
+import { basename, resolve } from 'node:path';
 import { ServeError } from '../domain/errors.js';
 import type { ArchiveEnvironment, ArchiveInput } from './archive-environment.js';
 import { download } from './download.js';
@@ -38,7 +38,7 @@ function candidates(url: string, store: string | undefined, trusted: boolean): s
     const path = resolve(store, url);
     if (path !== store && isInside(store, path)) paths.push(path);
   }
-  if (trusted && url.trim() !== '' && (isAbsolute(url) || store === undefined || paths.length === 0)) paths.push(resolve(url));
+  if (trusted && url.trim() !== '') paths.push(resolve(url));
   return paths;
 }
 
