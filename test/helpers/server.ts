@@ -15,6 +15,8 @@ export interface ServerOptions {
   readonly config?: Readonly<Record<string, string | number | boolean>>;
   readonly environment?: Readonly<Record<string, string>>;
   readonly args?: readonly string[];
+  /** True: start-up models may fail; `failures` tells which. */
+  readonly mayFail?: boolean;
 }
 
 /** A worker as describe shows it. */
@@ -43,6 +45,8 @@ export interface TestServer {
   readonly management: string;
   readonly metrics: string;
   readonly store: string;
+  /** Start-up models that could not be loaded, a sentence each. */
+  readonly failures: readonly string[];
   /** Everything it printed. */
   logs(): string;
   /** @throws when the answer is not 200 */
@@ -105,7 +109,7 @@ interface Announcement {
   readonly management: string;
   readonly metrics: string;
   /** Start-up models that could not be loaded. */
-  readonly failures?: readonly unknown[];
+  readonly failures?: readonly string[];
 }
 
 /** Waits for the line that tells the addresses, printed when every start-up model has been loaded. */
@@ -139,7 +143,8 @@ export async function startServer(options: ServerOptions): Promise<TestServer> {
   };
   try {
     const { inference, management, metrics, failures = [] } = await announced(started);
-    if (failures.length > 0) throw new Error(`start-up models failed: ${JSON.stringify(failures)}\n${output()}`);
+    if (failures.length > 0 && options.mayFail !== true)
+      throw new Error(`start-up models failed: ${JSON.stringify(failures)}\n${output()}`);
     const describe = async (model: string, version?: string): Promise<Model> => {
       const path = [model, version].filter((part) => part !== undefined).map((part) => encodeURIComponent(part));
       const response = await fetch(`${management}/models/${path.join('/')}`);
@@ -155,7 +160,7 @@ export async function startServer(options: ServerOptions): Promise<TestServer> {
         return ready >= (workers ?? found.minWorkers) ? found : undefined;
       }, `${model} is ready`);
     const addModel = async (name: string, mar: MarOptions) => void (await makeMar(store, name, mar));
-    return { inference, management, metrics, store, logs: output, describe, untilReady, addModel, stop };
+    return { inference, management, metrics, store, failures, logs: output, describe, untilReady, addModel, stop };
   } catch (error) {
     await stop();
     throw error;
@@ -165,9 +170,14 @@ export async function startServer(options: ServerOptions): Promise<TestServer> {
 /** Runs the command until it ends by itself, for starts that must be refused. */
 export async function runToEnd(options: ServerOptions): Promise<{ code: number | string | null; output: string }> {
   const { child, folder, output, exit } = await launch(options);
-  const timer = setTimeout(() => child.kill('SIGKILL'), 30_000);
+  let late = false;
+  const timer = setTimeout(() => {
+    late = true;
+    child.kill('SIGKILL');
+  }, 30_000);
   const code = await exit;
   clearTimeout(timer);
   await rm(folder, { recursive: true, force: true });
+  if (late) throw new Error(`the server did not end by itself:\n${output()}`);
   return { code, output: output() };
 }

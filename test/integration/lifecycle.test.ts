@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { get, messageOf, post, send } from '../helpers/client.js';
-import { runToEnd, startServer, type TestServer } from '../helpers/server.js';
+import { startServer, type TestServer } from '../helpers/server.js';
 import { until } from '../helpers/until.js';
 
 const handler = { handler: 'whole-batch' };
@@ -94,10 +94,18 @@ describe('start-up models', () => {
     }
   });
 
-  it('an unknown one is named', async () => {
-    const ended = await runToEnd({ models: three, config: { load_models: 'second.mar,nosuch.mar' } });
-    expect(ended.code).not.toBe(0);
-    expect(ended.output).toContain('nosuch.mar');
+  it('an unknown one is named, the others are served, and the server is not healthy', async () => {
+    const own = await startServer({ models: three, config: { load_models: 'second.mar,nosuch.mar' }, mayFail: true });
+    try {
+      expect(own.failures).toHaveLength(1);
+      expect(own.failures[0]).toContain('nosuch.mar');
+      expect((await post(`${own.inference}/predictions/second`, { value: 1 })).status).toBe(200);
+      const ping = await get(`${own.inference}/ping`);
+      expect(ping.status).toBeGreaterThanOrEqual(500);
+      expect(ping.text).toContain('nosuch');
+    } finally {
+      await own.stop();
+    }
   });
 });
 

@@ -98,7 +98,7 @@ describe('a model that cannot load', () => {
     expect(answer.status).toBe(202);
     const given = await until(async () => {
       const { workers } = await server.describe('hopeless');
-      return workers.find(({ state }) => state === 'failed');
+      return workers.find(({ state }) => state === 'gave-up');
     }, 'the worker is given up');
     expect(given.lastError).toContain(reason);
     expect(given.status).toBe('UNLOADING');
