@@ -9,7 +9,9 @@ const runtime = join(root, 'packages/runtime/src');
 const levels = [
   ['domain'],
   ['config'],
-  ['registry', 'batching', 'admission', 'protocol'],
+  ['registry', 'admission', 'protocol'],
+  ['ipc'],
+  ['batching'],
   ['workers', 'worker'],
   ['serving'],
   ['metrics', 'listeners'],
@@ -26,7 +28,7 @@ function files(folder) {
   return readdirSync(folder).flatMap((name) => {
     const path = join(folder, name);
     if (statSync(path).isDirectory()) return files(path);
-    return /\.ts$/.test(name) && !/\.(test|test-d|d)\.ts$/.test(name) ? [path] : [];
+    return name.endsWith('.ts') && !/\.(test|test-d|d)\.ts$/.test(name) ? [path] : [];
   });
 }
 

@@ -98,7 +98,9 @@ function topic<T>(name: string) {
     subscribe(listener: (event: T) => void): () => void {
       const wrapped = (message: unknown) => listener(message as T);
       it.subscribe(wrapped);
-      return () => void it.unsubscribe(wrapped);
+      return () => {
+        it.unsubscribe(wrapped);
+      };
     },
   };
 }

@@ -72,6 +72,9 @@ export interface ModelDescription {
   readonly workers: readonly WorkerDescription[];
   readonly jobQueueStatus: { readonly remainingCapacity: number; readonly pendingRequests: number };
   readonly customizedMetadata?: unknown;
+  readonly jobQueueSize?: number;
+  /** Whether a batch waits for `maxBatchDelay` or leaves as soon as a worker can take it. */
+  readonly batchRelease?: 'delay' | 'adaptive';
   readonly warnings?: readonly string[];
   readonly lastError?: string;
   readonly inputs?: unknown;

@@ -1,0 +1,34 @@
+import type { ServeError } from '../domain/errors.js';
+import type { PredictReply, PredictRequest } from '../domain/request.js';
+
+/** A request in the hands of the batcher. Settled exactly once; later attempts are ignored. */
+export interface Job {
+  readonly id: number;
+  readonly request: PredictRequest;
+  /** Monotonic nanoseconds. */
+  readonly enqueuedAt: number;
+  readonly deadline: number | undefined;
+  state: JobState;
+  readonly resolve: (reply: PredictReply) => void;
+  readonly reject: (error: ServeError) => void;
+}
+
+export type JobState =
+  | { readonly at: 'queue' }
+  | { readonly at: 'worker'; readonly slot: Slot; running: boolean }
+  | { readonly at: 'settled' };
+
+/** A ready worker as the batcher sees it. */
+export interface Slot {
+  readonly workerId: string;
+  /** Items handed over and not yet answered. */
+  readonly jobs: Set<Job>;
+  /** False while the worker is on its way out. */
+  accepting: boolean;
+  /** Monotonic nanoseconds of the last sign of progress. */
+  progressAt: number;
+  send(jobs: readonly Job[]): void;
+  cancel(job: Job): void;
+  /** Asks for up to `count` items back that are not in a run. */
+  recall(count: number): void;
+}

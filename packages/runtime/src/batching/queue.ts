@@ -1,0 +1,69 @@
+import type { Job } from './job.js';
+
+/** First in, first out; removal in the middle is a mark, swept when the head passes it. */
+export class JobQueue {
+  #items: Array<Job | undefined> = [];
+  #head = 0;
+  #live = 0;
+
+  get length(): number {
+    return this.#live;
+  }
+
+  push(job: Job): void {
+    this.#items.push(job);
+    this.#live++;
+  }
+
+  /** Puts jobs back where they came from: before everything younger. */
+  putBack(jobs: readonly Job[]): void {
+    const waiting = this.#items.slice(this.#head).filter((job) => job !== undefined);
+    this.#items = [...jobs, ...waiting].sort((a, b) => a.id - b.id);
+    this.#head = 0;
+    this.#live = this.#items.length;
+  }
+
+  peek(): Job | undefined {
+    this.#skip();
+    return this.#items[this.#head];
+  }
+
+  shift(): Job | undefined {
+    this.#skip();
+    const job = this.#items[this.#head];
+    if (job === undefined) return undefined;
+    this.#items[this.#head++] = undefined;
+    this.#live--;
+    if (this.#head > 1024 && this.#head * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#head);
+      this.#head = 0;
+    }
+    return job;
+  }
+
+  /** @returns false when the job was not waiting here */
+  remove(job: Job): boolean {
+    const at = this.#items.indexOf(job, this.#head);
+    if (at < 0) return false;
+    this.#items[at] = undefined;
+    this.#live--;
+    return true;
+  }
+
+  /** Takes everything out. */
+  drain(): Job[] {
+    const jobs = this.#items.slice(this.#head).filter((job) => job !== undefined);
+    this.#items = [];
+    this.#head = 0;
+    this.#live = 0;
+    return jobs;
+  }
+
+  #skip(): void {
+    while (this.#head < this.#items.length && this.#items[this.#head] === undefined) this.#head++;
+    if (this.#head === this.#items.length && this.#head > 0) {
+      this.#items = [];
+      this.#head = 0;
+    }
+  }
+}

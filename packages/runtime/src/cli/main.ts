@@ -1,0 +1,31 @@
+#!/usr/bin/env node
+import { Command, CommanderError } from 'commander';
+import { addArchive } from './archive.js';
+import { addCheck } from './check.js';
+import { addStart } from './start.js';
+import { addStatus, addStop } from './stop.js';
+import { torchserveArguments } from './torchserve-flags.js';
+import { ownVersion } from './version.js';
+
+const program = new Command('onnxserve')
+  .description("A model server for ONNX models that speaks TorchServe's, KServe's and Triton's protocols.")
+  .version(`onnxserve ${ownVersion()}`, '-v, --version', 'print the version')
+  .enablePositionalOptions()
+  .showHelpAfterError('(onnxserve --help lists the commands)')
+  .exitOverride();
+
+addStart(program);
+addStop(program);
+addStatus(program);
+addCheck(program);
+addArchive(program);
+
+try {
+  await program.parseAsync(['node', 'onnxserve', ...torchserveArguments(process.argv.slice(2))]);
+} catch (error) {
+  if (error instanceof CommanderError) process.exitCode = error.exitCode;
+  else {
+    console.error(`onnxserve: ${error instanceof Error ? error.message : String(error)}`);
+    process.exitCode = 1;
+  }
+}

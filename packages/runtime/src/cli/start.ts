@@ -1,0 +1,90 @@
+import { spawn } from 'node:child_process';
+import { openSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import type { RunningServer } from '../server.js';
+import { addConfigFlags, readConfig, reportProblems } from './config-flags.js';
+import { removePid, runningPid, writePid } from './pid-file.js';
+import { announce, Progress } from './progress.js';
+import { ownVersion } from './version.js';
+
+/** A second signal within this time is the same Ctrl-C that reached the process twice. */
+const SAME_SIGNAL_MS = 200;
+
+export function addStart(program: Command): void {
+  addConfigFlags(program.command('start').description('start the server'))
+    .option('--daemon', 'go to the background when every start-up model is ready')
+    .action(async (options: { daemon?: boolean }, command: Command) => {
+      const { loaded } = readConfig(command);
+      if (!reportProblems(loaded)) {
+        process.exitCode = 1;
+        return;
+      }
+      const other = runningPid();
+      if (other !== undefined && process.env['ONNXSERVE_ANNOUNCE'] !== '1') {
+        throw new Error(`a server is running already, process ${other}; stop it with: onnxserve stop`);
+      }
+      if (options.daemon === true) return await startInBackground();
+      // Loaded here, so that `--help` and `check` do not pay for it.
+      const { startServer } = await import('../server.js');
+      const progress = new Progress();
+      const server = await startServer({
+        config: loaded.config,
+        version: ownVersion(),
+        progress: (event) => progress.show(event),
+      });
+      writePid(process.pid);
+      stopOnSignals(server);
+      announce('listening', server.addresses);
+      const failures = await server.loaded;
+      progress.end(server.addresses, failures);
+      announce('ready', { ...server.addresses, failures });
+      process.send?.({ ready: failures.length === 0 });
+      if (process.connected) process.disconnect();
+    });
+}
+
+function stopOnSignals(server: RunningServer): void {
+  let first: number | undefined;
+  const stop = () => {
+    const now = Date.now();
+    if (first !== undefined) {
+      if (now - first > SAME_SIGNAL_MS) {
+        removePid(process.pid);
+        process.exit(1);
+      }
+      return;
+    }
+    first = now;
+    void server.close().then(
+      () => {
+        removePid(process.pid);
+        process.exit(0);
+      },
+      (error: unknown) => {
+        console.error(error);
+        removePid(process.pid);
+        process.exit(1);
+      },
+    );
+  };
+  process.on('SIGTERM', stop);
+  process.on('SIGINT', stop);
+}
+
+/** Starts the same command detached and returns when it is ready. */
+async function startInBackground(): Promise<void> {
+  const args = process.argv.slice(1).filter((arg) => arg !== '--daemon');
+  const log = openSync(join(process.cwd(), 'onnxserve.out'), 'a');
+  const child = spawn(process.execPath, [...process.execArgv, ...args], { detached: true, stdio: ['ignore', log, log, 'ipc'] });
+  const ready = await new Promise<boolean>((resolve) => {
+    child.once('message', (message) => resolve((message as { ready: boolean }).ready));
+    child.once('exit', () => resolve(false));
+  });
+  child.unref();
+  if (ready) console.log(`onnxserve is running, process ${child.pid}.`);
+  else {
+    console.error('onnxserve did not become ready; see onnxserve.out.');
+    process.exitCode = 1;
+  }
+}

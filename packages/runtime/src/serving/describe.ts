@@ -1,0 +1,64 @@
+import type { Worker } from '../workers/worker.js';
+import type { ModelDescription, WorkerDescription } from './management-service.js';
+import type { ServedModel } from './served-model.js';
+
+export function describeModel(model: ServedModel): ModelDescription {
+  const { archive, settings, pool, batcher } = model;
+  const { config } = archive;
+  const ready = pool.workers.find((worker) => worker.state.at === 'ready')?.state;
+  const info = ready?.at === 'ready' ? ready.info : undefined;
+  const lastError = pool.lastError();
+  return {
+    modelName: archive.name,
+    modelVersion: archive.version,
+    modelUrl: archive.url,
+    runtime: archive.runtime,
+    minWorkers: pool.min,
+    maxWorkers: pool.max,
+    batchSize: settings.batchSize,
+    maxBatchDelay: settings.maxBatchDelay,
+    responseTimeout: settings.responseTimeout,
+    startupTimeout: settings.startupTimeout,
+    maxRetryTimeoutInSec: settings.maxRetryTimeoutInSec,
+    clientTimeoutInMills: settings.clientTimeoutInMills,
+    parallelType: config.parallelType ?? '',
+    parallelLevel: config.parallelLevel ?? 0,
+    deviceType: config.deviceType ?? '',
+    continuousBatching: config.continuousBatching ?? false,
+    useJobTicket: settings.useJobTicket,
+    useVenv: config.useVenv ?? false,
+    stateful: config.sequenceBatching ?? false,
+    sequenceMaxIdleMSec: config.sequenceMaxIdleMSec ?? 0,
+    sequenceTimeoutMSec: config.sequenceTimeoutMSec ?? 0,
+    maxNumSequence: config.maxNumSequence ?? 0,
+    maxSequenceJobQueueSize: config.maxSequenceJobQueueSize ?? 0,
+    loadedAtStartup: model.loadedAtStartup,
+    workers: pool.workers.map(describeWorker),
+    jobQueueStatus: {
+      remainingCapacity: Math.max(0, settings.jobQueueSize - batcher.queued),
+      pendingRequests: batcher.queued,
+    },
+    jobQueueSize: settings.jobQueueSize,
+    batchRelease: settings.delayIsExplicit ? 'delay' : 'adaptive',
+    ...(archive.warnings.length === 0 ? {} : { warnings: archive.warnings }),
+    ...(lastError === undefined ? {} : { lastError: lastError.message }),
+    ...(info === undefined ? {} : { inputs: info.inputs, outputs: info.outputs }),
+  };
+}
+
+function describeWorker(worker: Worker): WorkerDescription {
+  const { state } = worker;
+  return {
+    id: worker.workerId,
+    startTime: worker.startTime.toISOString(),
+    status: state.at === 'ready' ? 'READY' : 'UNLOADING',
+    memoryUsage: worker.memory,
+    pid: worker.pid ?? 0,
+    gpu: state.at === 'ready' && state.info.providers.includes('cuda'),
+    gpuUsage: 'N/A',
+    state: state.at,
+    restarts: worker.restarts,
+    ...(worker.lastError === undefined ? {} : { lastError: worker.lastError.message }),
+    ...(state.at === 'ready' ? { loadSeconds: state.info.loadMs / 1000, providers: state.info.providers } : {}),
+  };
+}

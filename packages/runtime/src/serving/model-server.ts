@@ -1,0 +1,325 @@
+import type { ServerConfig, StartupModelSettings } from '../config/server-config.js';
+import { modelChanged } from '../domain/events.js';
+import { ServeError, toServeError } from '../domain/errors.js';
+import { type InferenceService, monotonicNow, type PredictReply, type PredictRequest } from '../domain/request.js';
+import type { ArchiveEnvironment } from '../registry/archive-environment.js';
+import type { ModelArchive } from '../registry/model-archive.js';
+import { openArchive } from '../registry/open-archive.js';
+import { VersionTable } from '../registry/store.js';
+import type { SpawnWorker } from '../workers/worker-process.js';
+import type {
+  Health,
+  ManagementService,
+  ModelDescription,
+  ModelList,
+  OperationStatus,
+  RegisterOptions,
+  ScaleOptions,
+} from './management-service.js';
+import { ServedModel } from './served-model.js';
+
+export interface ModelServerOptions {
+  readonly config: ServerConfig;
+  readonly archives: ArchiveEnvironment;
+  readonly cpus: number;
+  readonly spawn?: SpawnWorker;
+  /** A sentence for the operator about something that happens in the background. */
+  readonly warn?: (sentence: string) => void;
+}
+
+export interface StartupModel {
+  readonly url: string;
+  readonly modelName: string | undefined;
+  readonly settings: StartupModelSettings | undefined;
+  /** Workers when neither the archive nor `settings` says. */
+  readonly workers: number;
+}
+
+const LARGEST_PAGE = 100;
+
+/** All models of a server: the control plane and the data plane over one table. */
+export class ModelServer implements ManagementService, InferenceService {
+  readonly #options: ModelServerOptions;
+  readonly #table = new VersionTable<ServedModel>();
+  /** Model and version that a registration works on: two at once must not both succeed. */
+  readonly #claimed = new Set<string>();
+  #nextWorker: number;
+  #draining: ServeError | undefined;
+
+  constructor(options: ModelServerOptions) {
+    this.#options = options;
+    this.#nextWorker = options.config.initialWorkerPort;
+  }
+
+  get models(): readonly ServedModel[] {
+    return this.#table.entries();
+  }
+
+  predict(request: PredictRequest): Promise<PredictReply> {
+    if (this.#draining !== undefined) return Promise.reject(this.#draining);
+    try {
+      return this.#table.get(request.modelName, request.modelVersion).predict(request);
+    } catch (error) {
+      return Promise.reject(toServeError(error));
+    }
+  }
+
+  async register(options: RegisterOptions): Promise<OperationStatus> {
+    const archive = await openArchive(
+      {
+        url: options.url,
+        modelName: options.modelName,
+        handler: options.handler,
+        runtime: options.runtime,
+        defaultHandler: this.#options.config.defaultServiceHandler,
+      },
+      this.#options.archives,
+    );
+    const given = { ...options, initialWorkers: options.initialWorkers ?? this.#options.config.defaultWorkersPerModel };
+    const model = await this.#add(archive, given, undefined, false);
+    const { minWorkers, maxWorkers } = model.settings;
+    const shown = `Model "${model.name}" Version: ${model.version}`;
+    if (minWorkers === 0)
+      return {
+        state: 'done',
+        status: `${shown} registered with 0 initial workers. Use scale workers API to add workers for the model.`,
+      };
+    const scaled = model.pool.scale(minWorkers, maxWorkers);
+    if (options.synchronous === false) {
+      this.#inBackground(scaled, model);
+      return { state: 'started', status: 'Processing worker updates...' };
+    }
+    try {
+      await scaled;
+      await model.pool.started();
+    } catch (error) {
+      await this.#remove(model, true);
+      throw error;
+    }
+    this.#publish(model, 'ready');
+    return { state: 'done', status: `${shown} registered with ${minWorkers} initial workers` };
+  }
+
+  /** Loads a model of the start-up configuration. @throws {ServeError} what is wrong with it; the model is not registered then */
+  async registerAtStartup(startup: StartupModel): Promise<ServedModel> {
+    const archive = await openArchive(
+      {
+        url: startup.url,
+        modelName: startup.modelName,
+        defaultHandler: this.#options.config.defaultServiceHandler,
+        trusted: true,
+      },
+      this.#options.archives,
+    );
+    const model = await this.#add(archive, { initialWorkers: startup.workers }, startup.settings, true);
+    if (startup.settings?.defaultVersion === true) this.#table.setDefault(model.name, model.version);
+    const { minWorkers, maxWorkers } = model.settings;
+    await model.pool.scale(minWorkers, maxWorkers);
+    return model;
+  }
+
+  /** Tells the world that a start-up model serves now. */
+  announceReady(model: ServedModel): void {
+    this.#publish(model, 'ready');
+  }
+
+  async unregister(modelName: string, version: string | undefined): Promise<OperationStatus> {
+    const model = this.#table.remove(modelName, version);
+    await this.#retire(model, false);
+    return { state: 'done', status: `Model "${modelName}" unregistered` };
+  }
+
+  async scale(modelName: string, version: string | undefined, options: ScaleOptions): Promise<OperationStatus> {
+    const model = this.#table.get(modelName, version);
+    const { minWorkers, maxWorkers, synchronous } = options;
+    const shown = `Workers scaled to ${minWorkers} for model: ${modelName}`;
+    const before = { min: model.pool.min, max: model.pool.max };
+    const scaled = model.pool.scale(minWorkers, maxWorkers);
+    if (!synchronous) {
+      this.#inBackground(scaled, model);
+      return { state: 'started', status: 'Processing worker updates...' };
+    }
+    await scaled;
+    try {
+      await model.pool.started();
+    } catch (error) {
+      // Nothing is gained by workers that cannot load; what ran before goes on.
+      const ready = model.pool.ready;
+      await model.pool.scale(Math.min(before.min, ready), Math.max(Math.min(before.max, ready), 0));
+      throw error;
+    }
+    return { state: 'done', status: shown };
+  }
+
+  setDefault(modelName: string, version: string): Promise<OperationStatus> {
+    try {
+      this.#table.setDefault(modelName, version);
+    } catch (error) {
+      return Promise.reject(toServeError(error));
+    }
+    const chosen = this.#table.versionOf(modelName, version);
+    modelChanged.publish({ model: modelName, version: chosen, change: 'default' });
+    return Promise.resolve({
+      state: 'done',
+      status: `Default version successfully updated for model "${modelName}" to "${chosen}"`,
+    });
+  }
+
+  async describe(modelName: string, version: string | undefined, customized: boolean): Promise<readonly ModelDescription[]> {
+    const models =
+      version === 'all' ? this.#table.versions(modelName).map(({ entry }) => entry) : [this.#table.get(modelName, version)];
+    return await Promise.all(models.map(async (model) => (customized ? await customizedDescription(model) : model.describe())));
+  }
+
+  list(limit: number, pageToken: number): ModelList {
+    const names = this.#table.names();
+    const size = limit > 0 && limit <= LARGEST_PAGE ? limit : LARGEST_PAGE;
+    const start = Math.max(0, pageToken);
+    const models = names
+      .slice(start, start + size)
+      .map((name) => ({ modelName: name, modelUrl: this.#table.get(name).archive.url }));
+    return { ...(start + size <= names.length ? { nextPageToken: String(start + size) } : {}), models };
+  }
+
+  health(): Health {
+    const problems = this.#table.names().flatMap((name) => {
+      const { pool, version } = this.#table.get(name);
+      const healthy = pool.workers.filter((worker) => worker.healthy).length;
+      if (healthy >= pool.min) return [];
+      const error = pool.lastError();
+      const message = `Model "${name}" version ${version} has ${healthy} of ${pool.min} workers${error === undefined ? '' : `: ${error.message}`}`;
+      return [{ model: name, reason: error?.reason ?? 'worker-died', message }];
+    });
+    return { healthy: problems.length === 0, problems };
+  }
+
+  /** Ready for traffic: every start-up model has the workers it wants. */
+  notReady(): string[] {
+    if (this.#draining !== undefined) return ['the server is shutting down'];
+    return this.models
+      .filter((model) => model.loadedAtStartup && model.pool.ready < Math.min(1, model.pool.min))
+      .map((model) => {
+        const error = model.pool.lastError();
+        const state = error === undefined ? 'is loading' : `cannot be loaded: ${error.message}`;
+        return `model "${model.name}" version ${model.version} ${state}`;
+      });
+  }
+
+  /** Accepted requests finish, new ones are refused, workers end. */
+  async close(timeoutMs: number): Promise<void> {
+    this.#draining = new ServeError('DRAINING', 'The server is shutting down and takes no new requests.', { retryAfter: 1 });
+    const reason = this.#draining;
+    await Promise.all(
+      this.models.map(async (model) => {
+        await model.close(reason, timeoutMs);
+        await closeArchive(model.archive);
+      }),
+    );
+  }
+
+  async #add(
+    archive: ModelArchive,
+    given: Partial<RegisterOptions>,
+    startup: StartupModelSettings | undefined,
+    loadedAtStartup: boolean,
+  ): Promise<ServedModel> {
+    const { config, cpus, spawn } = this.#options;
+    const key = JSON.stringify([archive.name, archive.version]);
+    try {
+      if (this.#claimed.has(key))
+        throw new ServeError('CONFLICT', `Model "${archive.name}" version ${archive.version} is being registered already.`);
+      const model = new ServedModel({
+        archive,
+        config,
+        given,
+        startup,
+        loadedAtStartup,
+        cpus,
+        nextWorkerId: () => String(this.#nextWorker++),
+        ...(spawn === undefined ? {} : { spawn }),
+      });
+      const { minWorkers, maxWorkers } = model.settings;
+      if (maxWorkers > config.maxWorkersLimit) {
+        throw new ServeError(
+          'BAD_REQUEST',
+          `Model "${archive.name}" asks for ${maxWorkers} workers (minWorkers ${minWorkers}), the limit is ${config.maxWorkersLimit} (max_workers_limit in config.properties).`,
+        );
+      }
+      this.#table.add(archive.name, archive.version, model);
+      this.#publish(model, 'registered');
+      for (const warning of archive.warnings)
+        this.#options.warn?.(`Model "${archive.name}" version ${archive.version}: ${warning}`);
+      return model;
+    } catch (error) {
+      await archive.dispose();
+      throw error;
+    }
+  }
+
+  async #remove(model: ServedModel, now: boolean): Promise<void> {
+    // Another version may have become the default meanwhile only by order; a failed registration leaves no trace either way.
+    if (this.#table.find(model.name, model.version) === model) {
+      const others = this.#table.versions(model.name).filter(({ entry }) => entry !== model);
+      const isDefault = this.#table.defaultVersion(model.name) === model.version;
+      if (isDefault && others.length > 0) this.#table.setDefault(model.name, others[0]!.version);
+      this.#table.remove(model.name, model.version);
+    }
+    await this.#retire(model, now);
+  }
+
+  async #retire(model: ServedModel, now: boolean): Promise<void> {
+    const gone = new ServeError('MODEL_NOT_FOUND', `Model "${model.name}" version ${model.version} was unregistered.`);
+    await model.close(gone, now ? 0 : this.#options.config.unregisterModelTimeout * 1000);
+    await model.archive.dispose();
+    this.#publish(model, 'unregistered');
+  }
+
+  #inBackground(scaled: Promise<void>, model: ServedModel): void {
+    scaled
+      .then(() => model.pool.started())
+      .then(() => this.#publish(model, 'ready'))
+      .catch((error: unknown) => {
+        const { message } = toServeError(error);
+        modelChanged.publish({ model: model.name, version: model.version, change: 'failed', detail: message });
+        this.#options.warn?.(message);
+      });
+  }
+
+  #publish(model: ServedModel, change: 'registered' | 'ready' | 'unregistered'): void {
+    modelChanged.publish({ model: model.name, version: model.version, change });
+  }
+}
+
+/** Describe with what the handler says of itself, asked in the model's own queue. */
+async function customizedDescription(model: ServedModel): Promise<ModelDescription> {
+  const reply = await model.predict({
+    id: 'describe',
+    modelName: model.name,
+    modelVersion: model.version,
+    kind: 'describe',
+    rawHeaders: [],
+    urlPath: '',
+    query: [],
+    body: Buffer.alloc(0),
+    receivedAt: monotonicNow(),
+    signal: undefined,
+  });
+  const chunks: Buffer[] = [];
+  if (Buffer.isBuffer(reply.body)) chunks.push(reply.body);
+  else for await (const chunk of reply.body) chunks.push(chunk);
+  const text = Buffer.concat(chunks).toString('utf8');
+  return { ...model.describe(), customizedMetadata: parsed(text) };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text;
+  }
+}
+
+/** A server that stops keeps what it downloaded: the next start finds it in the store. */
+async function closeArchive(archive: ModelArchive): Promise<void> {
+  await (archive.close?.() ?? archive.dispose());
+}

@@ -1,0 +1,156 @@
+import { Batcher } from '../batching/batcher.js';
+import type { ServerConfig, StartupModelSettings } from '../config/server-config.js';
+import { ServeError } from '../domain/errors.js';
+import type { PredictReply, PredictRequest } from '../domain/request.js';
+import type { ModelArchive } from '../registry/model-archive.js';
+import { Pool } from '../workers/pool.js';
+import { Worker } from '../workers/worker.js';
+import { spawnWorker, type SpawnWorker } from '../workers/worker-process.js';
+import { workerEnvironment } from '../workers/environment.js';
+import { describeModel } from './describe.js';
+import type { ModelDescription, RegisterOptions } from './management-service.js';
+import { effectiveSettings, type ModelSettings } from './settings.js';
+
+export interface ServedModelOptions {
+  readonly archive: ModelArchive;
+  readonly config: ServerConfig;
+  readonly given: Partial<RegisterOptions>;
+  readonly startup: StartupModelSettings | undefined;
+  readonly loadedAtStartup: boolean;
+  readonly cpus: number;
+  readonly nextWorkerId: () => string;
+  readonly spawn?: SpawnWorker;
+}
+
+/** One version of a model while it is registered: its archive, its queue, its workers. */
+export class ServedModel {
+  readonly archive: ModelArchive;
+  readonly settings: ModelSettings;
+  readonly loadedAtStartup: boolean;
+  readonly batcher: Batcher;
+  readonly pool: Pool;
+
+  constructor(options: ServedModelOptions) {
+    const { archive, config, cpus, nextWorkerId } = options;
+    this.archive = archive;
+    this.loadedAtStartup = options.loadedAtStartup;
+    this.settings = effectiveSettings(archive, config, options.given, options.startup);
+    const { settings } = this;
+    this.batcher = new Batcher({
+      model: archive.name,
+      version: archive.version,
+      batchSize: settings.batchSize,
+      maxBatchDelay: settings.delayIsExplicit ? settings.maxBatchDelay : undefined,
+      jobQueueSize: settings.jobQueueSize,
+      useJobTicket: settings.useJobTicket,
+      clientTimeout: settings.clientTimeoutInMills,
+    });
+    let placed = 0;
+    this.pool = new Pool({
+      stopGraceMs: config.unregisterModelTimeout * 1000,
+      create: (changed) => {
+        const id = nextWorkerId();
+        const device = deviceOf(archive, placed++);
+        const threads = settings.threads ?? Math.max(1, Math.floor(cpus / Math.max(1, this.pool.min)));
+        return new Worker({
+          id,
+          batcher: this.batcher,
+          spawn: options.spawn ?? spawnWorker,
+          spawnOptions: { env: workerEnvironment(process.env, config, threads), cwd: archive.directory },
+          startupTimeout: settings.startupTimeout,
+          responseTimeout: settings.responseTimeout,
+          maxRetryTimeout: settings.maxRetryTimeoutInSec,
+          changed: (worker) => {
+            changed(worker);
+            const unserved = this.#unserved();
+            if (unserved !== undefined && this.pool.min > 0) this.batcher.failWaiting(unserved);
+          },
+          spec: {
+            workerId: id,
+            name: archive.name,
+            version: archive.version,
+            directory: archive.directory,
+            handler: archive.handler,
+            modelFile: archive.modelFile,
+            sessionFiles: archive.sessionFiles,
+            onnx: archive.config.onnx,
+            free: archive.config.free,
+            device,
+            threads,
+            batchSize: settings.batchSize,
+            maxRequestSize: config.maxRequestSize,
+            maxResponseSize: config.maxResponseSize,
+          },
+        });
+      },
+    });
+  }
+
+  get name(): string {
+    return this.archive.name;
+  }
+
+  get version(): string {
+    return this.archive.version;
+  }
+
+  predict(request: PredictRequest): Promise<PredictReply> {
+    return this.batcher.submit(request, this.#unserved());
+  }
+
+  /** Why no worker will take a request: there is none, or none of them can be loaded. */
+  #unserved(): ServeError | undefined {
+    const { workers } = this.pool;
+    if (workers.some((worker) => worker.promising)) return undefined;
+    const { name, version } = this;
+    const error = this.pool.lastError();
+    if (workers.length === 0) {
+      return new ServeError(
+        'MODEL_NOT_READY',
+        `Model "${name}" version ${version} has no worker to serve it. Scale it up: PUT /models/${encodeURIComponent(name)}?min_worker=1.`,
+        { reason: 'workers-too-few', retryAfter: 1 },
+      );
+    }
+    return new ServeError(
+      'MODEL_NOT_READY',
+      `Model "${name}" version ${version} cannot be loaded: ${error?.message ?? 'its workers do not start'}`,
+      {
+        reason: error?.reason ?? 'not-ready',
+        retryAfter: 5,
+      },
+    );
+  }
+
+  describe(): ModelDescription {
+    return describeModel(this);
+  }
+
+  /** Refuses what comes, lets what was accepted finish within the time, ends the workers, removes the unpacked copy. */
+  async close(reason: ServeError, timeoutMs: number): Promise<void> {
+    this.batcher.close(reason, false);
+    const finished = this.pool.ready > 0 ? await within(this.batcher.empty(), timeoutMs) : false;
+    if (!finished) this.batcher.close(reason, true);
+    await this.pool.stop(!finished);
+  }
+}
+
+function deviceOf(archive: ModelArchive, index: number): { type: 'cpu' | 'gpu'; id: number | undefined } {
+  const { deviceType, deviceIds, onnx } = archive.config;
+  const wantsGpu = deviceType === 'gpu' || (onnx.providers?.some((name) => /^cuda/i.test(name)) ?? false);
+  if (!wantsGpu) return { type: 'cpu', id: undefined };
+  const ids = deviceIds !== undefined && deviceIds.length > 0 ? deviceIds : [0];
+  return { type: 'gpu', id: ids[index % ids.length] };
+}
+
+/** @returns false when the time was up first */
+export async function within(promise: Promise<void>, ms: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<false>((resolve) => {
+    timer = setTimeout(() => resolve(false), ms);
+  });
+  try {
+    return await Promise.race([promise.then(() => true), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,61 @@
+import type { ServerConfig, StartupModelSettings } from '../config/server-config.js';
+import type { ModelArchive } from '../registry/model-archive.js';
+import type { RegisterOptions } from './management-service.js';
+
+/** What holds for a model after every source has had its say. */
+export interface ModelSettings {
+  readonly batchSize: number;
+  /** Milliseconds, as describe shows it. */
+  readonly maxBatchDelay: number;
+  /** False: nobody named a delay, so batches are released adaptively. */
+  readonly delayIsExplicit: boolean;
+  /** Seconds. */
+  readonly responseTimeout: number;
+  /** Seconds. */
+  readonly startupTimeout: number;
+  /** Seconds. */
+  readonly maxRetryTimeoutInSec: number;
+  readonly clientTimeoutInMills: number;
+  readonly jobQueueSize: number;
+  readonly useJobTicket: boolean;
+  /** Threads of a run; undefined: cores divided by workers. */
+  readonly threads: number | undefined;
+  readonly minWorkers: number;
+  readonly maxWorkers: number;
+}
+
+const DEFAULT_DELAY_MS = 100;
+const DEFAULT_RETRY_WINDOW_S = 300;
+
+/**
+ * The registration call beats `model-config.yaml`, which beats the `models` property, which beats the defaults. Worker counts alone
+ * go the other way, as with TorchServe: those of `model-config.yaml` beat `initial_workers`.
+ */
+export function effectiveSettings(
+  archive: ModelArchive,
+  config: ServerConfig,
+  given: Partial<RegisterOptions>,
+  startup: StartupModelSettings | undefined,
+): ModelSettings {
+  const file = archive.config;
+  const delay = given.maxBatchDelay ?? file.maxBatchDelay ?? startup?.maxBatchDelay;
+  const initial = given.initialWorkers ?? 0;
+  const configured =
+    file.minWorkers !== undefined && file.minWorkers > 0 && (file.maxWorkers ?? file.minWorkers) >= file.minWorkers;
+  const minWorkers = configured ? file.minWorkers! : (startup?.minWorkers ?? initial);
+  const maxWorkers = configured ? (file.maxWorkers ?? file.minWorkers!) : (startup?.maxWorkers ?? minWorkers);
+  return {
+    batchSize: Math.max(1, given.batchSize ?? file.batchSize ?? startup?.batchSize ?? 1),
+    maxBatchDelay: delay ?? DEFAULT_DELAY_MS,
+    delayIsExplicit: delay !== undefined,
+    responseTimeout: given.responseTimeout ?? file.responseTimeout ?? startup?.responseTimeout ?? config.defaultResponseTimeout,
+    startupTimeout: given.startupTimeout ?? file.startupTimeout ?? startup?.startupTimeout ?? config.defaultStartupTimeout,
+    maxRetryTimeoutInSec: file.maxRetryTimeoutInSec ?? DEFAULT_RETRY_WINDOW_S,
+    clientTimeoutInMills: file.clientTimeoutInMills ?? 0,
+    jobQueueSize: file.jobQueueSize ?? config.jobQueueSize,
+    useJobTicket: file.useJobTicket ?? false,
+    threads: file.onnx.intraOpNumThreads,
+    minWorkers,
+    maxWorkers: Math.max(minWorkers, maxWorkers),
+  };
+}

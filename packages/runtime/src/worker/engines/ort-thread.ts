@@ -1,0 +1,41 @@
+import { parentPort } from 'node:worker_threads';
+import { monotonicNow } from '../../domain/request.js';
+import { OrtSession } from './ort-session.js';
+import { pack, type ThreadReply, type ThreadRequest, unpack } from './thread-messages.js';
+
+// The inference thread: the only place that blocks while a model loads or runs.
+const sessions = new Map<number, OrtSession>();
+const port = parentPort!;
+
+async function answer(request: ThreadRequest): Promise<void> {
+  try {
+    switch (request.type) {
+      case 'open': {
+        const session = await OrtSession.open(request.request);
+        sessions.set(request.session, session);
+        const { inputs, outputs, providers } = session;
+        reply({ type: 'opened', call: request.call, session: { inputs, outputs, providers } });
+        return;
+      }
+      case 'run': {
+        const session = sessions.get(request.session)!;
+        const feeds = unpack(request.feeds);
+        const startedAt = monotonicNow();
+        const outputs = await session.run(feeds, request.outputs);
+        const endedAt = monotonicNow();
+        const { packed, transfer } = pack(outputs, true);
+        reply({ type: 'ran', call: request.call, outputs: packed, startedAt, endedAt }, transfer);
+        return;
+      }
+    }
+  } catch (error) {
+    const { name, message } = error instanceof Error ? error : { name: 'Error', message: String(error) };
+    reply({ type: 'failed', call: request.call, name, message });
+  }
+}
+
+function reply(message: ThreadReply, transfer: ArrayBuffer[] = []): void {
+  port.postMessage(message, transfer);
+}
+
+port.on('message', (request: ThreadRequest) => void answer(request));

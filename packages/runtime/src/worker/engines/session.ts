@@ -1,0 +1,26 @@
+import type { NamedTensors, TensorSignature } from '@onnxserve/handler-kit';
+import type { OnnxOptions } from '../../config/model-config.js';
+
+/** A model in memory, of any engine. */
+export interface Session {
+  readonly inputs: readonly TensorSignature[];
+  readonly outputs: readonly TensorSignature[];
+  readonly providers: readonly string[];
+  /** True while runs block the calling thread, which only very short ones may. */
+  readonly inMainThread?: boolean;
+  run(feeds: NamedTensors, outputs?: readonly string[]): Promise<NamedTensors>;
+}
+
+export interface SessionRequest {
+  readonly file: string;
+  readonly onnx: OnnxOptions;
+  readonly device: { readonly type: 'cpu' | 'gpu'; readonly id: number | undefined };
+  /** Threads inside one run. */
+  readonly threads: number;
+  /** Folder that custom-op libraries are named in. */
+  readonly directory: string;
+}
+
+export interface Engine {
+  open(request: SessionRequest): Promise<Session>;
+}

@@ -1,0 +1,31 @@
+import { type NamedTensors, PredictionError, type TensorSignature } from '@onnxserve/handler-kit';
+
+/**
+ * Checks feeds against the model's inputs, since the engine ignores unknown names and reports the rest without telling whose fault it is.
+ * @throws {PredictionError} 400 naming the input, what came and what the model wants
+ */
+export function checkFeeds(feeds: NamedTensors, inputs: readonly TensorSignature[]): void {
+  for (const name in feeds) {
+    if (!inputs.some((input) => input.name === name)) {
+      throw new PredictionError(
+        `The model has no input "${name}"; its inputs are ${inputs.map((input) => `"${input.name}"`).join(', ')}.`,
+        400,
+      );
+    }
+  }
+  for (const input of inputs) {
+    const tensor = feeds[input.name];
+    const wanted = `${input.datatype} [${input.shape.join(', ')}]`;
+    if (tensor === undefined) throw new PredictionError(`Input "${input.name}" (${wanted}) is missing.`, 400);
+    const got = `${tensor.datatype} [${tensor.shape.join(', ')}]`;
+    if (tensor.datatype !== input.datatype) throw new PredictionError(`Input "${input.name}" wants ${wanted}, got ${got}.`, 400);
+    if (tensor.shape.length !== input.shape.length) {
+      throw new PredictionError(`Input "${input.name}" wants ${wanted}, got ${got}: the number of dimensions differs.`, 400);
+    }
+    input.shape.forEach((dimension, axis) => {
+      if (typeof dimension === 'number' && dimension >= 0 && dimension !== tensor.shape[axis]) {
+        throw new PredictionError(`Input "${input.name}" wants ${wanted}, got ${got}: dimension ${axis} differs.`, 400);
+      }
+    });
+  }
+}

@@ -1,0 +1,130 @@
+import { Socket } from 'node:net';
+import type { AnyHandler } from '@onnxserve/handler-kit';
+import { loadBundledHandler } from '@onnxserve/handler-kit/internal';
+import { Connection } from '../ipc/connection.js';
+import type { Frame } from '../ipc/frames.js';
+import type { FromWorker, LoadSpec, ToWorker, WireError } from '../ipc/messages.js';
+import { loadContext } from './context.js';
+import { OrtEngine } from './engines/ort-engine.js';
+import type { Session } from './engines/session.js';
+import { loadHandler } from './handler-loader.js';
+import { Pipeline } from './pipeline.js';
+import { provideModules } from './provided-modules.js';
+import { axisOf } from './runs.js';
+import { warmUp } from './warm-up.js';
+
+// A worker process: one model, one handler. Frames come and go on file descriptor 3; when that closes the front is gone.
+const FRAMES_FD = 3;
+
+let pipeline: Pipeline | undefined;
+let handler: AnyHandler | undefined;
+let state: unknown;
+let stopping = false;
+
+const connection = new Connection(new Socket({ fd: FRAMES_FD, readable: true, writable: true }), receive, () => process.exit(0));
+
+function receive({ meta, blob }: Frame): void {
+  const message = meta as ToWorker;
+  switch (message.type) {
+    case 'load':
+      void load(message.spec);
+      return;
+    case 'batch':
+      pipeline?.accept(message.batch, message.items, blob);
+      return;
+    case 'cancel':
+      pipeline?.cancel(message.jobs);
+      return;
+    case 'recall':
+      say({ type: 'recalled', jobs: pipeline?.recall(message.count) ?? [] });
+      return;
+    case 'taken':
+      pipeline?.outbox.taken(message.job, message.bytes);
+      return;
+    case 'stop':
+      void stop();
+      return;
+  }
+}
+
+async function load(spec: LoadSpec): Promise<void> {
+  const started = performance.now();
+  try {
+    provideModules(spec.directory);
+    const engine = new OrtEngine();
+    const open = async (file: string): Promise<Session> =>
+      await engine.open({ file, onnx: spec.onnx, device: spec.device, threads: spec.threads, directory: spec.directory });
+    const session = spec.modelFile === undefined ? undefined : await open(spec.modelFile);
+    const sessions: Record<string, Session> = {};
+    for (const [name, file] of Object.entries(spec.sessionFiles)) sessions[name] = await open(file);
+
+    handler = await complete(await loadHandler(spec.handler), session);
+    const context = loadContext(spec, session, sessions, connection, (metric) => pipeline?.outbox.metric(metric));
+    state = await handler.load?.(context);
+    if (session !== undefined) await warmUp(session);
+    pipeline = new Pipeline({
+      model: spec.name,
+      handler,
+      session,
+      axis: session === undefined ? { kind: 'none', rows: 0 } : axisOf(session),
+      batchSize: spec.batchSize,
+      maxRequestSize: spec.maxRequestSize,
+      maxResponseSize: spec.maxResponseSize,
+      context: { ...context, state },
+      connection,
+    });
+    say({
+      type: 'loaded',
+      info: {
+        inputs: session?.inputs ?? [],
+        outputs: session?.outputs ?? [],
+        providers: session?.providers ?? [],
+        wholeBatch: 'handle' in handler && handler.handle !== undefined,
+        loadMs: performance.now() - started,
+      },
+    });
+  } catch (error) {
+    say({ type: 'failed', error: { ...loadError(error, spec.name), stack: error instanceof Error ? error.stack : undefined } });
+  }
+}
+
+/** The stages that a handler leaves out speak tensors, when there is a model to feed. */
+async function complete(given: AnyHandler, session: Session | undefined): Promise<AnyHandler> {
+  if (('handle' in given && given.handle !== undefined) || session === undefined) return given;
+  if ('inference' in given && given.inference !== undefined) return given;
+  const tensor = await loadBundledHandler('tensor');
+  return { ...tensor, ...Object.fromEntries(Object.entries(given).filter(([, stage]) => stage !== undefined)) } as AnyHandler;
+}
+
+function loadError(error: unknown, model: string): WireError {
+  const message = error instanceof Error ? error.message : String(error);
+  const name = error instanceof Error ? error.name : '';
+  if (name === 'ProviderMissingError') return { code: 'WORKER_START_FAILED', reason: 'provider-missing', message };
+  if (/out of memory|bad_alloc|failed to allocate memory|BFCArena/i.test(message)) {
+    return {
+      code: 'OUT_OF_MEMORY',
+      reason: 'device-out-of-memory',
+      message: `Model "${model}" does not fit into memory: ${message}`,
+    };
+  }
+  return { code: 'WORKER_START_FAILED', reason: 'handler-error', message: `Model "${model}" could not be loaded: ${message}` };
+}
+
+async function stop(): Promise<void> {
+  if (stopping) return;
+  stopping = true;
+  try {
+    await handler?.unload?.(state);
+  } finally {
+    connection.flush();
+    process.exit(0);
+  }
+}
+
+function say(message: FromWorker): void {
+  connection.send(message);
+}
+
+// A terminal's Ctrl-C reaches the whole process group; when to stop is the front's decision.
+process.on('SIGINT', () => undefined);
+process.on('SIGTERM', () => undefined);

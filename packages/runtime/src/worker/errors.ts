@@ -1,0 +1,52 @@
+import { PredictionError } from '@onnxserve/handler-kit';
+import type { WireError } from '../ipc/messages.js';
+
+export type Stage = 'preprocess' | 'inference' | 'postprocess' | 'encode' | 'handle' | 'describe';
+
+const outOfMemory =
+  /out of memory|bad_alloc|failed to allocate memory|BFCArena|CUDA(?: error| failure)? ?(?:2\b|out)|(?:CUBLAS|CUDNN)_STATUS_ALLOC_FAILED|Array buffer allocation failed|MemoryError/i;
+/** What the engine says when values, not shapes, are wrong. */
+const badValues =
+  /out of data bounds|INVALID_ARGUMENT|Got invalid dimensions|cannot be reshaped|index(?:es)? .*out of (?:range|bounds)/i;
+
+/** How an error of a stage is told to the client, and whether the log needs its stack. */
+export function toWireError(thrown: unknown, stage: Stage, model: string): { wire: WireError; bug: boolean } {
+  if (thrown instanceof PredictionError) {
+    const { message, status, reason } = thrown;
+    return { wire: { code: 'PREDICTION_ERROR', message, status, reason }, bug: status >= 500 };
+  }
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  if (outOfMemory.test(message)) {
+    return {
+      wire: {
+        code: 'OUT_OF_MEMORY',
+        message: `Model "${model}" ran out of memory in ${stage}. Send a smaller input, lower batchSize, or give the model more memory.`,
+        reason: 'device-out-of-memory',
+      },
+      bug: true,
+    };
+  }
+  if (stage === 'inference' && badValues.test(message)) {
+    return {
+      wire: {
+        code: 'PREDICTION_ERROR',
+        status: 400,
+        reason: 'bad-input',
+        message: `Model "${model}" cannot take these values: ${firstLine(message)}`,
+      },
+      bug: false,
+    };
+  }
+  return {
+    wire: {
+      code: 'HANDLER_FAILED',
+      message: `The handler of model "${model}" failed in ${stage}. The model log has the stack.`,
+      reason: 'handler-error',
+    },
+    bug: true,
+  };
+}
+
+function firstLine(text: string): string {
+  return (text.split('\n', 1)[0] ?? '').slice(0, 300);
+}

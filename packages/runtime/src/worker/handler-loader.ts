@@ -1,0 +1,50 @@
+import { pathToFileURL } from 'node:url';
+import type { AnyHandler } from '@onnxserve/handler-kit';
+import { loadBundledHandler } from '@onnxserve/handler-kit/internal';
+import type { HandlerSpec } from '../registry/model-archive.js';
+
+/** Loads the code that serves a model. @throws with a message that names the file and what is wrong with it */
+export async function loadHandler(spec: HandlerSpec): Promise<AnyHandler> {
+  switch (spec.kind) {
+    case 'tensor':
+      return loadBundledHandler('tensor');
+    case 'bundled':
+      return loadBundledHandler(spec.name);
+    case 'module': {
+      const module = (await import(pathToFileURL(spec.file).href)) as Record<string, unknown>;
+      return checkHandler(module[spec.exportName] ?? fallback(module, spec.exportName), spec.file, spec.exportName);
+    }
+  }
+}
+
+/** CommonJS bundles hide the default export one level deeper. */
+function fallback(module: Record<string, unknown>, name: string): unknown {
+  const inner = module['default'];
+  return name === 'default' || typeof inner !== 'object' || inner === null ? undefined : (inner as Record<string, unknown>)[name];
+}
+
+function checkHandler(value: unknown, file: string, name: string): AnyHandler {
+  const where = `${file} (export "${name}")`;
+  if (typeof value === 'object' && value !== null && 'default' in value && !('postprocess' in value)) {
+    return checkHandler((value as { default: unknown }).default, file, name);
+  }
+  if (typeof value !== 'object' || value === null) {
+    throw new TypeError(
+      `${where} is ${value === undefined ? 'missing' : typeof value}; a handler is what defineHandler({...}) returns`,
+    );
+  }
+  const known = ['load', 'unload', 'preprocess', 'inference', 'postprocess', 'explain', 'describe', 'handle'];
+  const members = value as Record<string, unknown>;
+  for (const key of Object.keys(members)) {
+    if (!known.includes(key)) throw new TypeError(`${where} has the member "${key}", which is none of ${known.join(', ')}`);
+    if (members[key] !== undefined && typeof members[key] !== 'function')
+      throw new TypeError(`${where}: "${key}" is not a function`);
+  }
+  if (
+    members['handle'] !== undefined &&
+    (members['preprocess'] ?? members['inference'] ?? members['postprocess']) !== undefined
+  ) {
+    throw new TypeError(`${where} has handle() and one of preprocess, inference, postprocess; handle() replaces all three`);
+  }
+  return value as AnyHandler;
+}

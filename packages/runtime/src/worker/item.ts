@@ -1,0 +1,141 @@
+import type {
+  BatchContext,
+  HandlerContext,
+  HandlerLog,
+  HandlerMetrics,
+  InferenceRequest,
+  InferenceRequestInfo,
+  MetricLabels,
+} from '@onnxserve/handler-kit';
+import { createRequest, RecordedControls } from '@onnxserve/handler-kit/internal';
+import { monotonicNow, noStages, type StageTimes } from '../domain/request.js';
+import type { WireItem, WireMetric } from '../ipc/messages.js';
+
+/** One request in the worker, from its arrival to its answer. */
+export class Item {
+  readonly wire: WireItem;
+  readonly batch: number;
+  readonly request: InferenceRequest;
+  readonly ctx: ItemContext;
+  readonly stages: StageTimes = noStages();
+  readonly metrics: WireMetric[] = [];
+  readonly #abort = new AbortController();
+  /** Features of a handler with its own inference, or named tensors. */
+  features: unknown;
+  rows = 1;
+  key = '';
+  /** Items that shared its run, itself included. */
+  batchSize = 1;
+  /** When the last stage ended: what comes next has waited since then. */
+  mark: number;
+
+  constructor(wire: WireItem, batch: number, body: Uint8Array, base: BatchContext<unknown>, maxRequestSize: number) {
+    this.wire = wire;
+    this.batch = batch;
+    this.mark = wire.receivedAt;
+    this.request = createRequest({
+      id: wire.id,
+      kind: wire.kind,
+      rawHeaders: wire.rawHeaders,
+      urlPath: wire.urlPath,
+      query: wire.query,
+      body,
+      signal: this.#abort.signal,
+      maxDecompressedBytes: maxRequestSize,
+    });
+    this.ctx = new ItemContext(base, this.request, this.metrics);
+  }
+
+  get cancelled(): boolean {
+    return this.#abort.signal.aborted;
+  }
+
+  cancel(): void {
+    this.#abort.abort();
+  }
+
+  /** Ends a span that began when the last one ended. */
+  lap(stage: keyof StageTimes): void {
+    const now = monotonicNow();
+    this.stages[stage] += now - this.mark;
+    this.mark = now;
+  }
+}
+
+/** `ctx` of one request. */
+export class ItemContext implements HandlerContext<unknown> {
+  readonly request: InferenceRequestInfo;
+  readonly response = new RecordedControls();
+  readonly metrics: HandlerMetrics;
+  readonly #base: BatchContext<unknown>;
+
+  constructor(base: BatchContext<unknown>, request: InferenceRequest, sink: WireMetric[]) {
+    this.#base = base;
+    this.request = request;
+    this.metrics = new MetricSink((metric) => sink.push({ ...metric, requestIds: request.id }));
+  }
+
+  get model() {
+    return this.#base.model;
+  }
+  get session() {
+    return this.#base.session;
+  }
+  get sessions() {
+    return this.#base.sessions;
+  }
+  get state() {
+    return this.#base.state;
+  }
+  get device() {
+    return this.#base.device;
+  }
+  get worker() {
+    return this.#base.worker;
+  }
+  get log(): HandlerLog {
+    const { log } = this.#base;
+    const with_ = (fields: Record<string, unknown> | undefined) => ({ requestId: this.request.id, ...fields });
+    return {
+      debug: (message, fields) => log.debug(message, with_(fields)),
+      info: (message, fields) => log.info(message, with_(fields)),
+      warn: (message, fields) => log.warn(message, with_(fields)),
+      error: (message, fields) => log.error(message, with_(fields)),
+    };
+  }
+}
+
+/** TorchServe's kinds of metrics as typed messages. */
+export class MetricSink implements HandlerMetrics {
+  readonly #add: (metric: Omit<WireMetric, 'requestIds'>) => void;
+
+  constructor(add: (metric: Omit<WireMetric, 'requestIds'>) => void) {
+    this.#add = add;
+  }
+
+  counter(name: string, value = 1, labels: MetricLabels = {}): void {
+    this.#emit(name, 'counter', value, 'count', labels);
+  }
+  gauge(name: string, value: number, unit = 'count', labels: MetricLabels = {}): void {
+    this.#emit(name, 'gauge', value, unit, labels);
+  }
+  time(name: string, value: number, unit: 'ms' | 's' = 'ms', labels: MetricLabels = {}): void {
+    this.#emit(name, 'gauge', value, unit, labels);
+  }
+  size(name: string, value: number, unit: 'B' | 'kB' | 'MB' | 'GB' = 'MB', labels: MetricLabels = {}): void {
+    this.#emit(name, 'gauge', value, unit, labels);
+  }
+  percent(name: string, value: number, labels: MetricLabels = {}): void {
+    this.#emit(name, 'gauge', value, 'percent', labels);
+  }
+  histogram(name: string, value: number, labels: MetricLabels = {}): void {
+    this.#emit(name, 'histogram', value, 'count', labels);
+  }
+
+  #emit(name: string, type: WireMetric['type'], value: number, unit: string, labels: MetricLabels): void {
+    if (typeof value !== 'number' || !Number.isFinite(value))
+      throw new TypeError(`metric "${name}" got ${String(value)}, which is not a finite number`);
+    if (type === 'counter' && value < 0) throw new RangeError(`counter "${name}" cannot go down by ${-value}`);
+    this.#add({ name, type, value, unit, labels });
+  }
+}

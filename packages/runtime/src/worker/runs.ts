@@ -1,0 +1,166 @@
+import {
+  collate,
+  type NamedTensors,
+  PredictionError,
+  rowsOf,
+  shapeKey,
+  split,
+  Tensor,
+  type TensorSignature,
+} from '@onnxserve/handler-kit';
+import { type ModelAxis, type PlannedRun, planRuns } from '../batching/plan-runs.js';
+import type { Session } from './engines/session.js';
+import { checkFeeds } from './engines/validate.js';
+import type { Item } from './item.js';
+
+/** How the model takes several requests in one run, read from its signature. */
+export function axisOf(session: Session): ModelAxis {
+  const leading = [...session.inputs, ...session.outputs].map((it) => it.shape[0]);
+  const inputs = session.inputs.map((it) => it.shape[0]);
+  if (inputs.length === 0 || leading.some((d) => d === undefined)) return { kind: 'none', rows: 0 };
+  const first = inputs[0]!;
+  const free = (d: number | string | undefined) => typeof d === 'string' || d === -1;
+  if (free(first)) {
+    // Outputs of another free dimension (detections, non-zero positions) have no row per request.
+    const same = leading.every((d) => free(d) && (d === first || d === -1 || first === -1));
+    return same ? { kind: 'dynamic', rows: 0 } : { kind: 'none', rows: 0 };
+  }
+  return leading.every((d) => d === first) && Number(first) > 0
+    ? { kind: 'fixed', rows: Number(first) }
+    : { kind: 'none', rows: 0 };
+}
+
+export interface RunListener {
+  done(item: Item, outputs: NamedTensors): void;
+  failed(item: Item, error: unknown): void;
+}
+
+/** Runs prepared items: plans, collates, runs, splits; a run that fails is repeated item by item. */
+export class RunPlanner {
+  readonly #session: Session;
+  readonly #maxRows: number;
+  readonly #model: string;
+  /** What one request must fit: under a fixed batch axis any number of rows, since the plan fills the axis. */
+  readonly #wanted: readonly TensorSignature[];
+  #axis: ModelAxis;
+
+  constructor(session: Session, axis: ModelAxis, maxRows: number, model: string) {
+    this.#session = session;
+    this.#axis = axis;
+    this.#maxRows = maxRows;
+    this.#model = model;
+    this.#wanted =
+      axis.kind === 'fixed'
+        ? session.inputs.map((input) => ({ ...input, shape: [-1, ...input.shape.slice(1)] }))
+        : session.inputs;
+  }
+
+  /**
+   * Checks what preprocess returned and notes its rows and shape group.
+   * @throws when it is not named tensors (the handler's bug) or does not fit the model's inputs (400)
+   */
+  prepare(item: Item): void {
+    const { features } = item;
+    if (!isNamedTensors(features)) {
+      throw new TypeError(
+        `preprocess of model "${this.#model}" must return an object of tensors by input name (${this.#wanted.map((input) => input.name).join(', ')}), got ${describe(features)}`,
+      );
+    }
+    checkFeeds(features, this.#wanted);
+    if (this.#axis.kind === 'none') return;
+    item.rows = rowsOf(features);
+    item.key = shapeKey(features);
+  }
+
+  /** Never rejects. Tells the listener of each item as soon as its last run is over. */
+  async run(items: readonly Item[], listener: RunListener): Promise<void> {
+    const runs = planRuns(items, this.#axis, this.#maxRows);
+    const parts = new Map<Item, NamedTensors[]>();
+    const open = new Map<Item, number>();
+    for (const { pieces } of runs) for (const { item } of pieces) open.set(items[item]!, (open.get(items[item]!) ?? 0) + 1);
+    for (const run of runs) {
+      const mates = [...new Set(run.pieces.map(({ item }) => items[item]!))].filter((item) => open.has(item));
+      if (mates.length === 0) continue;
+      for (const item of mates) item.lap('wait');
+      try {
+        const outputs = await this.#runOnce(items, run);
+        run.pieces.forEach(({ item }, index) => {
+          const owner = items[item]!;
+          const part = parts.get(owner);
+          if (part === undefined) parts.set(owner, [outputs[index]!]);
+          else part.push(outputs[index]!);
+        });
+        for (const item of mates) {
+          item.lap('inference');
+          item.batchSize = Math.max(item.batchSize, mates.length);
+          const left = open.get(item)! - 1;
+          open.set(item, left);
+          if (left === 0) this.#finish(item, parts.get(item)!, listener);
+        }
+      } catch (error) {
+        for (const item of mates) {
+          item.lap('inference');
+          open.delete(item);
+          if (mates.length === 1) listener.failed(item, error);
+          else await this.run([item], listener);
+        }
+      }
+    }
+  }
+
+  #finish(item: Item, parts: readonly NamedTensors[], listener: RunListener): void {
+    try {
+      listener.done(item, parts.length === 1 ? parts[0]! : collate(parts));
+    } catch (error) {
+      listener.failed(item, error);
+    }
+  }
+
+  /** @returns the outputs of each piece */
+  async #runOnce(items: readonly Item[], run: PlannedRun): Promise<NamedTensors[]> {
+    const pieces = run.pieces.map(({ item, from, to }) => {
+      const features = items[item]!.features as NamedTensors;
+      return this.#axis.kind === 'none' || (from === 0 && to === items[item]!.rows) ? features : slice(features, from, to);
+    });
+    if (pieces.length === 1 && run.padding === 0) {
+      const outputs = await this.#session.run(pieces[0]!);
+      return [outputs];
+    }
+    const rows = run.pieces.map(({ from, to }) => to - from);
+    const last = pieces.at(-1)!;
+    const filler = Array.from({ length: run.padding }, () => slice(last, rows.at(-1)! - 1, rows.at(-1)!));
+    const total = rows.reduce((sum, n) => sum + n, run.padding);
+    const outputs = await this.#session.run(collate([...pieces, ...filler]));
+    if (Object.values(outputs).some((tensor: Tensor) => tensor.shape[0] !== total)) {
+      if (items.length > 1 || run.padding > 0) this.#axis = { kind: 'none', rows: 0 };
+      throw new PredictionError(
+        `The model returned other than ${total} rows for a batch of ${total}; its requests are run one by one from now on.`,
+        500,
+      );
+    }
+    return split(outputs, [...rows, ...filler.map(() => 1)]).slice(0, rows.length);
+  }
+}
+
+function isNamedTensors(value: unknown): value is NamedTensors {
+  if (typeof value !== 'object' || value === null) return false;
+  const values = Object.values(value);
+  return (
+    values.length > 0 &&
+    values.every(
+      (it) =>
+        it instanceof Tensor || (typeof it === 'object' && it !== null && 'datatype' in it && 'shape' in it && 'data' in it),
+    )
+  );
+}
+
+function describe(value: unknown): string {
+  if (value === null || value === undefined) return String(value);
+  if (typeof value !== 'object') return typeof value;
+  return `an object with ${Object.keys(value).slice(0, 5).join(', ') || 'nothing'}`;
+}
+
+/** Rows `from` up to `to` along the leading axis, without a copy. */
+function slice(tensors: NamedTensors, from: number, to: number): NamedTensors {
+  return split(tensors, [from, to - from, rowsOf(tensors) - to])[1]!;
+}
