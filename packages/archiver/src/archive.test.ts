@@ -184,6 +184,13 @@ describe('further files', () => {
     );
   });
 
+  it('a name that would be both file and folder', async () => {
+    await write({ 'a/x': '1', 'b/x/y': '2' });
+    for (const order of [`${join(work, 'a')},${join(work, 'b')}`, `${join(work, 'b')},${join(work, 'a')}`]) {
+      expect(await refused({ serializedFile: identity, extraFiles: order })).toContain('"x" would be both');
+    }
+  });
+
   it('the same file twice is no collision', async () => {
     await write({ 'a.txt': '1' });
     expect(await pack({ serializedFile: identity, extraFiles: `${join(work, 'a.txt')}, ${join(work, 'a.txt')}` })).toContain(

@@ -9,6 +9,7 @@ export type ArchiveEntry = { readonly source: string } | { readonly content: Uin
 /** The files of an archive by their path inside it. Two different files for one path are an error. */
 export class ArchiveFiles {
   readonly #entries = new Map<string, ArchiveEntry>();
+  readonly #folders = new Set<string>();
 
   /** @throws {ArchiveError} naming both files */
   add(path: string, entry: ArchiveEntry): void {
@@ -19,12 +20,11 @@ export class ArchiveFiles {
           'Put them into folders below one that is given to --extra-files, or write --extra-files "other/name=file".',
       );
     }
-    for (let folder = posix.dirname(path); folder !== '.'; folder = posix.dirname(folder)) {
-      if (this.#entries.has(folder)) throw new ArchiveError(`"${folder}" would be both a file and a folder in the archive.`);
-    }
-    if ([...this.#entries.keys()].some((other) => other.startsWith(`${path}/`))) {
-      throw new ArchiveError(`"${path}" would be both a file and a folder in the archive.`);
-    }
+    const folders: string[] = [];
+    for (let folder = posix.dirname(path); folder !== '.'; folder = posix.dirname(folder)) folders.push(folder);
+    const mixed = this.#folders.has(path) ? path : folders.find((folder) => this.#entries.has(folder));
+    if (mixed !== undefined) throw new ArchiveError(`"${mixed}" would be both a file and a folder in the archive.`);
+    for (const folder of folders) this.#folders.add(folder);
     this.#entries.set(path, entry);
   }
 

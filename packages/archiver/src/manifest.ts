@@ -44,11 +44,11 @@ export function parseManifest(text: string): Manifest {
   try {
     json = JSON.parse(text.replace(/^\uFEFF/, ''));
   } catch (error) {
-    throw new ManifestError('', `is not valid JSON: ${error instanceof Error ? error.message : String(error)}`);
+    throw new ManifestError('', `not valid JSON: ${error instanceof Error ? error.message : String(error)}`);
   }
   if (!isObject(json)) throw new ManifestError('', `must hold a JSON object, not ${kindOf(json)}`);
   const model = json['model'];
-  if (model === undefined || model === null) throw new ManifestError('model', 'has no field "model"');
+  if (model === undefined || model === null) throw new ManifestError('model', 'there is no field "model"');
   if (!isObject(model)) throw new ManifestError('model', `field "model" must be an object, not ${kindOf(model)}`);
   const runtime = scalar(json, 'runtime', '') ?? 'python';
   if (!(runtimes as readonly string[]).includes(runtime)) {

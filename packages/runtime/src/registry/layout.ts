@@ -74,7 +74,7 @@ async function readManifest(found: { root: string; marInf: string; file: string 
     return { kind: 'archive', root: found.root, marInf: found.marInf, manifest: parseManifest(text) };
   } catch (error) {
     if (!(error instanceof ManifestError)) throw error;
-    const what = `${manifestFolder}/${manifestFile} of "${shownName}" ${error.message}.`;
+    const what = `${manifestFolder}/${manifestFile} of "${shownName}": ${error.message}.`;
     throw new ServeError('INVALID_MODEL', what, { cause: error });
   }
 }

@@ -136,7 +136,8 @@ export function describe(error: unknown, shownName: string, into: string): Serve
   if (error instanceof ServeError) {
     return new ServeError(error.code, `${prefix}: ${error.message}`, { reason: error.reason, cause: error });
   }
-  const { code, message } = error as NodeJS.ErrnoException;
+  const { code } = error as NodeJS.ErrnoException;
+  const message = (error as Error).message.replace(/\.$/, '');
   if (code === 'ENOSPC' || code === 'EDQUOT') {
     const what = `No space is left for unpacking "${shownName}" in ${into}; free some or set another temp_directory.`;
     return new ServeError('INTERNAL', what, { reason: 'disk-full', cause: error });
