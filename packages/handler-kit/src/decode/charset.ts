@@ -1,6 +1,9 @@
 import { isUtf8 } from 'node:buffer';
 import { PredictionError } from '../errors.js';
 
+/** What stands for 0x80 to 0x9f. */
+const windows1252 = '€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ';
+
 /**
  * Bytes as text, a byte order mark removed. Every charset of the Encoding standard is known; `latin1` is the
  * real one, byte by byte. Plain `utf-16` follows its byte order mark and is little endian without one.
@@ -20,6 +23,12 @@ export function decodeText(bytes: Uint8Array, charset: string | undefined): stri
     case 'latin1':
     case 'iso-8859-1':
       return view(bytes).toString('latin1');
+    case 'windows-1252':
+    case 'cp1252':
+      // Decoded here because TextDecoder of some Nodes takes it for latin1.
+      return view(bytes)
+        .toString('latin1')
+        .replace(/[\x80-\x9f]/g, (char) => windows1252[char.charCodeAt(0) - 0x80]!);
     case 'us-ascii':
     case 'ascii':
       if (bytes.some((byte) => byte > 0x7f)) throw invalid('US-ASCII');

@@ -73,9 +73,7 @@ export async function loadTokenizer(file: string, options: TokenizerOptions = {}
   return {
     padId,
     async encode(texts) {
-      const encodings = await tokenizer.encodeBatch(
-        texts.map((item) => (typeof item === 'string' ? item : [item[0], item[1]])) as never,
-      );
+      const encodings = await encodeAll(tokenizer, texts);
       const rows = encodings.map((it) => ({ ids: it.getIds(), mask: it.getAttentionMask(), types: it.getTypeIds() }));
       const longest = rows.reduce((length, { ids }) => Math.max(length, ids.length), 0);
       const width = options.padding === 'max' ? maxLength! : longest;
@@ -98,6 +96,15 @@ export async function loadTokenizer(file: string, options: TokenizerOptions = {}
     },
     decode: async (ids, { skipSpecialTokens = true } = {}) => tokenizer.decode(Array.from(ids, Number), skipSpecialTokens),
   };
+}
+
+async function encodeAll(tokenizer: Tokenizers.Tokenizer, texts: readonly TextInput[]): Promise<Tokenizers.Encoding[]> {
+  const single = texts.filter((item) => typeof item === 'string');
+  if (single.length === texts.length) return tokenizer.encodeBatch(single);
+  // The binding's batch call takes no pairs.
+  return Promise.all(
+    texts.map((item) => (typeof item === 'string' ? tokenizer.encode(item) : tokenizer.encode(item[0], item[1]))),
+  );
 }
 
 function padded(rows: ReadonlyArray<readonly number[]>, width: number, pad: number, left: boolean): Tensor<'INT64'> {

@@ -72,7 +72,8 @@ export async function runHandler(
   }
   const results = await Promise.all(items.map(finish));
   await handler.unload?.(state);
-  return Object.assign(results, { logs, metrics });
+  // Not enumerable, so that results compare as the plain array they are.
+  return Object.defineProperties(results, { logs: { value: logs }, metrics: { value: metrics } }) as TestResults;
 }
 
 function newItem(context: LoadContext, state: unknown, payload: Payload, number: number): Item {
