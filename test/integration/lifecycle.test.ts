@@ -94,15 +94,16 @@ describe('start-up models', () => {
     }
   });
 
-  it('an unknown one is named, the others are served, and the server is not healthy', async () => {
+  it('an unknown one is named, the others are served, and the server is not ready', async () => {
     const own = await startServer({ models: three, config: { load_models: 'second.mar,nosuch.mar' }, mayFail: true });
     try {
       expect(own.failures).toHaveLength(1);
       expect(own.failures[0]).toContain('nosuch.mar');
       expect((await post(`${own.inference}/predictions/second`, { value: 1 })).status).toBe(200);
-      const ping = await get(`${own.inference}/ping`);
-      expect(ping.status).toBeGreaterThanOrEqual(500);
-      expect(ping.text).toContain('nosuch');
+      const ready = await get(`${own.inference}/health/ready`);
+      expect(ready.status).toBe(503);
+      expect(ready.text).toContain('nosuch.mar');
+      expect((await get(`${own.inference}/health/live`)).status).toBe(200);
     } finally {
       await own.stop();
     }

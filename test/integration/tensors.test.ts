@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Answer, messageOf, post } from '../helpers/client.js';
 import { startServer, type TestServer } from '../helpers/server.js';
@@ -25,7 +26,17 @@ async function workerPids(): Promise<Record<string, number>> {
   return Object.fromEntries(await Promise.all(entries));
 }
 
+/** Files beside a model whose weights are not in it. */
+async function externalWeights(folder: string, file: string) {
+  return { [file]: await readFile(new URL(`../fixtures/models/${folder}/${file}`, import.meta.url)) };
+}
+
 beforeAll(async () => {
+  const external = { model: 'external/model.onnx', files: await externalWeights('external', 'weights.bin') };
+  const subfolder = {
+    model: 'external-subfolder/model.onnx',
+    files: await externalWeights('external-subfolder', 'data/weights.bin'),
+  };
   server = await startServer({
     models: {
       ...Object.fromEntries(types.map((type) => [type, { model: `identity-${type}.onnx`, config: one }])),
@@ -33,6 +44,10 @@ beforeAll(async () => {
       any3: { model: 'any-3.onnx', config: one },
       scalar: { model: 'scalar.onnx', config: one },
       nonzero: { model: 'non-zero.onnx', config: one },
+      external: { ...external, config: one },
+      subfolder: { ...subfolder, config: one },
+      two: { model: 'two-outputs.onnx', config: one },
+      means: { model: 'channel-mean.onnx', config: { ...one, batchSize: 4, maxBatchDelay: 200 } },
       half: { handler: 'raw-bits', model: 'identity-fp16.onnx', config: one },
       integers: { handler: 'big-integers', model: 'identity-int64.onnx', config: one },
     },
@@ -172,6 +187,43 @@ describe('types', () => {
     expect(outputOf(answer)).toEqual([[true, false]]);
     expect((await tensor('BOOL', [1, 1], '[2]')).status).toBe(400);
   });
+});
+
+it.each(['external', 'subfolder'])('weights beside the model are found: %s', async (model) => {
+  const answer = await predict(model, { input: [[1, 1, 1, 1]] });
+  expect(answer.status).toBe(200);
+  expect(answer.json).toEqual({ output: [[24, 28, 32, 36]] });
+});
+
+it('every output is answered by its name', async () => {
+  const answer = await predict('two', {
+    input: [
+      [1, 2, 3, 4],
+      [0, 0, 0, 1],
+    ],
+  });
+  expect(answer.json).toEqual({
+    double: [
+      [2, 4, 6, 8],
+      [0, 0, 0, 2],
+    ],
+    rowsum: [[10], [1]],
+  });
+});
+
+it('images of different sizes meet in a batch, and each gets its own colours', async () => {
+  /** One image of a single colour. */
+  const image = (colour: readonly number[], height: number, width: number) => ({
+    image: [colour.map((value) => Array.from({ length: height }, () => Array.from({ length: width }, () => value)))],
+  });
+  const sent = [image([1, 0, 0], 4, 6), image([0, 1, 0], 8, 3), image([0, 0, 1], 4, 6), image([0.5, 0.25, 0.75], 1, 1)];
+  const answers = await Promise.all(sent.map((body) => predict('means', body)));
+  expect(answers.map(({ json }) => (json as { mean: number[][] }).mean[0])).toEqual([
+    [1, 0, 0],
+    [0, 1, 0],
+    [0, 0, 1],
+    [0.5, 0.25, 0.75],
+  ]);
 });
 
 it('none of this has cost a worker its life', async () => {

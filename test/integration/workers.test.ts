@@ -130,6 +130,9 @@ describe('a worker that dies with a request in it', () => {
     const before = await pids();
     const restarts = await metric(server.metrics, 'onnxserve_worker_restarts_total', { model: 'pair' });
     const long = predict('pair', { value: 1, ms: 60_000 });
+    const running = async () =>
+      (await metric(server.metrics, 'onnxserve_in_flight', { model: 'pair' })) === 1 ? true : undefined;
+    await until(running, 'the long request is with a worker');
     const busy = await until(async () => {
       // One worker is busy for a minute, so every answer comes from the other one.
       const free = pidOf(await predict('pair', { value: 0 }));
