@@ -75,7 +75,7 @@ export async function runSetup(setup, options) {
         if (verbose) print(`ok   ${id}${deviation ? ` (deviates: ${deviation.why})` : ''}`);
       } else {
         counts.failed++;
-        print(`FAIL ${id}: ${difference}`);
+        print(`FAIL ${id}: ${difference.replaceAll(/\s*\n\s*/g, ' ')}`);
         if (verbose)
           print(`     sent ${JSON.stringify(request)}\n     wanted ${JSON.stringify(testCase.response).slice(0, 2000)}`);
       }
