@@ -1,11 +1,9 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { ErrorCode } from '../domain/errors.js';
 import {
-  batchDispatched,
-  batchRan,
   handlerMetric,
   httpEnded,
   modelChanged,
@@ -342,109 +340,6 @@ describe('the endpoint', () => {
     expect(stable(found.keys())).toEqual(stable(text.keys()));
     expect((await metrics.endpoint.scrape('application/openmetrics-text', undefined))?.contentType).toMatch(
       /^text\/plain; version=0\.0\.4/,
-    );
-  });
-
-  it.each(['log', 'legacy'] as const)('says in mode %s where the rest is, and still has our families', async (metricsMode) => {
-    open({ metricsMode });
-    register('m');
-    ended('m');
-    const text = await scrape();
-    expect(text.split('\n', 1)[0]).toContain('metrics_mode=prometheus');
-    const { types } = parse(text);
-    expect(types.has('onnxserve_requests_total')).toBe(true);
-    expect(types.has('Requests2XX')).toBe(false);
-    expect(types.has('ts_inference_requests_total')).toBe(metricsMode === 'legacy');
-  });
-
-  it('is not there with enable_metrics_api=false', async () => {
-    open({ enableMetricsApi: false });
-    expect(await metrics.endpoint.scrape(undefined, undefined)).toBeUndefined();
-  });
-
-  it('hides the server families that a metrics_config file leaves out', async () => {
-    const file = join(folder, 'metrics.yaml');
-    writeFileSync(
-      file,
-      'dimensions: [&h Hostname]\nts_metrics:\n  counter:\n    - {name: Requests2XX, unit: Count, dimensions: [*h]}\n',
-    );
-    open({ metricsConfig: file });
-    const { types } = parse(await scrape());
-    expect(types.has('Requests2XX')).toBe(true);
-    expect(types.has('Requests4XX')).toBe(false);
-    expect(types.has('onnxserve_requests_total')).toBe(true);
-  });
-});
-
-describe('metrics of handlers', () => {
-  it('adds up over workers, with the labels of the model', async () => {
-    open();
-    register('m');
-    for (const workerId of ['9000', '9001', '9002', '9003']) emit('m', 'Seen', { workerId, value: 2 });
-    emit('m', 'Level2', { type: 'gauge', value: 3.5, unit: 'MB' });
-    emit('m', 'Score', { type: 'histogram', value: 0.2, labels: { kind: 'a' } });
-    const all = await values();
-    expect(all.get('Seen{ModelName="m",Level="Model",Hostname="box"}')).toBe(8);
-    expect(all.get('Level2{ModelName="m",Level="Model",Hostname="box"}')).toBe(3.5);
-    expect(all.get('Score_count{ModelName="m",Level="Model",Hostname="box",kind="a"}')).toBe(1);
-  });
-
-  it('refuses a definition that conflicts, says so once, and keeps the rest', async () => {
-    open();
-    register('a');
-    register('b');
-    emit('a', 'Shared', { labels: { x: '1' } });
-    for (let at = 0; at < 3; at++) emit('b', 'Shared', { labels: { y: '1' } });
-    emit('b', 'Shared', { type: 'gauge', labels: { x: '1' } });
-    emit('b', 'onnxserve_workers', { type: 'gauge' });
-    emit('b', 'Requests2XX');
-    emit('b', 'Fine');
-    const all = await values();
-    expect(all.get('Shared{ModelName="a",Level="Model",Hostname="box",x="1"}')).toBe(1);
-    expect(all.get('Fine{ModelName="b",Level="Model",Hostname="box"}')).toBe(1);
-    expect(all.get('onnxserve_handler_metrics_refused_total{model="b",version="1.0",reason="conflict"}')).toBe(6);
-    expect(console.match(/Metric "Shared" of model "b" is refused: its labels are y here and x in model "a"/g)).toHaveLength(1);
-  });
-
-  it('bounds the series of a model', async () => {
-    open();
-    register('m');
-    for (let at = 0; at < 1100; at++) emit('m', 'Wide', { labels: { at: String(at) } });
-    emit('m', 'Another');
-    const all = await values();
-    expect([...all.keys()].filter((key) => key.startsWith('Wide{'))).toHaveLength(1000);
-    expect(all.get('onnxserve_handler_metrics_refused_total{model="m",version="1.0",reason="series-limit"}')).toBe(101);
-  });
-});
-
-describe('batches', () => {
-  it('counts items, rows and what released them', async () => {
-    open();
-    register('m');
-    batchDispatched.publish({ model: 'm', version: '1.0', workerId: '9000', items: 4, release: 'full' });
-    batchRan.publish({ model: 'm', version: '1.0', workerId: '9000', rows: 7, items: 4 });
-    const all = await values();
-    expect(all.get('onnxserve_batch_size_sum{model="m",version="1.0"}')).toBe(4);
-    expect(all.get('onnxserve_batch_rows_bucket{model="m",version="1.0",le="8.0"}')).toBe(1);
-    expect(all.get('onnxserve_batch_release_total{model="m",version="1.0",reason="full"}')).toBe(1);
-  });
-});
-
-describe('metric logs', () => {
-  it("has TorchServe's lines in mode log, whose sums are those of a line for each request", async () => {
-    open({ metricsMode: 'log' });
-    register('m');
-    for (let at = 0; at < 3; at++) ended('m', { requestId: `r${at}` });
-    emit('m', 'Seen', { value: 2, labels: { kind: 'a' }, requestIds: 'r0,r1' });
-    await metrics.close();
-    const server = readFileSync(join(folder, 'ts_metrics.log'), 'utf8');
-    expect(server).toMatch(
-      /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{3} - ts_inference_requests_total\.Count:3\.0\|#model_name:m,model_version:default\|#hostname:box,timestamp:\d{10}$/m,
-    );
-    const model = readFileSync(join(folder, 'model_metrics.log'), 'utf8');
-    expect(model).toMatch(/ - PredictionTime\.ms:5\.0\|#ModelName:m,Level:Model\|#hostname:box,requestID:r2,timestamp:\d{10}$/m);
-    expect(model).toMatch(
-      / - Seen\.Count:2\.0\|#ModelName:m,Level:Model,kind:a\|#hostname:box,requestID:r0,r1,timestamp:\d{10}$/m,
     );
   });
 });
