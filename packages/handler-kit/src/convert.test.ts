@@ -1,8 +1,8 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { shapeOfNested, tensor, toArray, toNumbers } from './convert.js';
 import type { Datatype } from './datatype.js';
 import { PredictionError } from './errors.js';
-import { zeros } from './tensor.js';
+import { Tensor, zeros } from './tensor.js';
 
 const fails = (datatype: Datatype, shape: number[], values: unknown): { status: number; message: string } => {
   try {
@@ -73,6 +73,7 @@ describe('tensor', () => {
     ['BOOL', 2, 'true, false, 0 or 1'],
     ['BOOL', 'true', 'true, false, 0 or 1'],
     ['BYTES', 1, 'text or bytes'],
+    ['BYTES', '\ud83d', 'lone surrogates'],
   ])('refuses for %s the element %o', (datatype, value, why) => {
     const error = fails(datatype, [2], [datatype === 'BYTES' ? 'a' : 0, value]);
     expect(error.status).toBe(400);
@@ -118,6 +119,14 @@ describe('toArray', () => {
     expect(toArray(zeros('FP32', []))).toBe(0);
     expect(toArray(zeros('FP32', [1]))).toEqual([0]);
   });
+});
+
+it('knows the tensors of another copy of the package', async () => {
+  vi.resetModules();
+  const copy = await import('./tensor.js');
+  expect(copy.Tensor).not.toBe(Tensor);
+  expect(new copy.Tensor('FP32', [1], Float32Array.of(1))).toBeInstanceOf(Tensor);
+  expect({ datatype: 'FP32', shape: [1], data: [1] }).not.toBeInstanceOf(Tensor);
 });
 
 it('reads the shape of nested arrays', () => {

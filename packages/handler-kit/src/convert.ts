@@ -126,7 +126,10 @@ function element(datatype: Datatype, value: unknown, at: number, shape: readonly
   }
   if (datatype === 'BOOL')
     return value === true || value === 1 ? 1 : value === false || value === 0 ? 0 : refuse('true, false, 0 or 1');
-  if (datatype === 'BYTES') return typeof value === 'string' || value instanceof Uint8Array ? value : refuse('text or bytes');
+  if (datatype === 'BYTES') {
+    if (typeof value === 'string' && !wellFormed(value)) return refuse('text without lone surrogates, which UTF-8 cannot hold');
+    return typeof value === 'string' || value instanceof Uint8Array ? value : refuse('text or bytes');
+  }
   if (typeof value !== 'number' && typeof value !== 'bigint') return refuse('a number');
   const number = Number(value);
   const max = floatMax[datatype];
@@ -138,6 +141,10 @@ function element(datatype: Datatype, value: unknown, at: number, shape: readonly
       : max !== undefined && (bits & 0x7fff) === (datatype === 'FP16' ? 0x7c00 : 0x7f80);
   if (Number.isFinite(number) && overflows) return refuse(`a number of at most ${max} in size`);
   return datatype === 'FP64' ? number : datatype === 'FP32' ? number : bits;
+}
+
+function wellFormed(text: string): boolean {
+  return !/\p{Surrogate}/u.test(text);
 }
 
 function position(at: number, shape: readonly number[]): string {

@@ -1,6 +1,8 @@
 import { type DataOf, type Datatype, elementSize, typedArrayOf } from './datatype.js';
 import { PredictionError } from './errors.js';
 
+const brand: unique symbol = Symbol.for('onnxserve.Tensor') as never;
+
 /** Number of elements of a shape; 1 for a scalar (`[]`). */
 export function elementCount(shape: readonly number[]): number {
   let count = 1;
@@ -33,6 +35,15 @@ export class Tensor<D extends Datatype = Datatype> {
     this.datatype = datatype;
     this.shape = shape;
     this.data = data;
+  }
+
+  get [brand](): true {
+    return true;
+  }
+
+  /** True for the tensors of any copy of this package: a bundled handler carries its own. */
+  static [Symbol.hasInstance](value: unknown): boolean {
+    return typeof value === 'object' && value !== null && brand in value;
   }
 
   /** Rows along the leading axis; 1 for a scalar. */

@@ -15,6 +15,6 @@ export function sniffImage(bytes: Uint8Array): ImageFormat | OtherFormat | undef
   if (head.startsWith('BM')) return 'bmp';
   if (head.startsWith('\xff\x0a') || head.startsWith('\0\0\0\x0cJXL ')) return 'jxl';
   if (head.startsWith('\0\0\0\x0cjP  ') || head.startsWith('\xff\x4f\xff\x51')) return 'jp2';
-  if (/^\s*(?:\xef\xbb\xbf)?(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*(?:<!DOCTYPE svg|<svg)/is.test(head)) return 'svg';
+  if (/^\s*(?:\xef\xbb\xbf)?(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*(?:<!DOCTYPE svg|<svg)/is.test(head)) return 'svg';
   return undefined;
 }

@@ -1,6 +1,7 @@
 import type * as Ort from 'onnxruntime-node';
 import type { SessionHandle, TensorSignature } from '../context.js';
 import type { BytesElement, Datatype } from '../datatype.js';
+import { PredictionError } from '../errors.js';
 import { optionalPeer } from '../optional-peer.js';
 import { type NamedTensors, Tensor } from '../tensor.js';
 import { checkFeeds } from './check-feeds.js';
@@ -59,14 +60,19 @@ const Float16 = (globalThis as { Float16Array?: new (buffer: ArrayBufferLike, of
 function toOrt(ort: typeof Ort, { datatype, shape, data }: Tensor): Ort.Tensor {
   if (datatype === 'BF16') throw new Error('onnxruntime-node takes no BF16 tensors');
   if (datatype === 'BYTES') {
-    const strings = (data as BytesElement[]).map((item) =>
-      typeof item === 'string' ? item : Buffer.from(item).toString('utf8'),
-    );
+    const strings = (data as BytesElement[]).map(textOf);
     return new ort.Tensor('string', strings, shape);
   }
   const bits = data as Uint16Array;
   const values = datatype === 'FP16' && Float16 ? new Float16(bits.buffer, bits.byteOffset, bits.length) : bits;
   return new ort.Tensor(typeOf[datatype], values as never, shape);
+}
+
+function textOf(element: BytesElement): string {
+  const text = typeof element === 'string' ? element : Buffer.from(element).toString('utf8');
+  if (text.includes('\0'))
+    throw new PredictionError('onnxruntime cuts text at a NUL character, so none may be in a BYTES tensor', 400);
+  return text;
 }
 
 function fromOrt(tensor: Ort.Tensor): Tensor {

@@ -286,4 +286,30 @@ describe('real sessions', () => {
     const outputs = await session.run({ [session.inputs[0]!.name]: values });
     expect(outputs[session.outputs[0]!.name]).toEqual(values);
   });
+
+  it('takes a tensor without rows', async () => {
+    const values = zeros('FP32', [0, 4]);
+    const session = await realSession(model('identity-fp32.onnx'));
+    expect(Object.values(await session.run({ [session.inputs[0]!.name]: values }))).toEqual([values]);
+  });
+
+  it('takes a scalar, and tells it from a list of one', async () => {
+    const session = await realSession(model('scalar.onnx'));
+    const { name } = session.inputs[0]!;
+    const outputs = await session.run({ [name]: tensor('FP32', [], 1.5) });
+    expect(Object.values(outputs)[0]!.shape).toEqual([]);
+    await expect(session.run({ [name]: tensor('FP32', [1], [1.5]) })).rejects.toMatchObject({ status: 400 });
+  });
+
+  it('refuses text that the engine would cut', async () => {
+    const session = await realSession(model('identity-string.onnx'));
+    await expect(session.run({ [session.inputs[0]!.name]: tensor('BYTES', [1, 1], ['a\0b']) })).rejects.toMatchObject({
+      status: 400,
+    });
+  });
+
+  it('names the file that is no model', async () => {
+    await expect(realSession(model('make_models.py'))).rejects.toThrow();
+    await expect(realSession(Buffer.from('nonsense'))).rejects.toThrow();
+  });
 });
