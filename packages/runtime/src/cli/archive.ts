@@ -12,6 +12,6 @@ export function addArchive(program: Command): void {
     .action(async (args: string[]) => {
       const { runArchiveCommand } = await import('@onnxserve/archiver');
       const output = { out: (line: string) => console.log(line), error: (line: string) => console.error(line) };
-      process.exitCode = await runArchiveCommand(args, output, process.stderr.isTTY === true);
+      process.exitCode = await runArchiveCommand(args, output, process.stderr.isTTY, 'onnxserve archive');
     });
 }

@@ -20,7 +20,10 @@ it('lists archives, bare models and folders, and nothing else', async () => {
     ]) {
       await writeFile(join(store, name), '');
     }
-    await mkdir(join(store, 'folder'));
+    await mkdir(join(store, 'folder', 'MAR-INF'), { recursive: true });
+    await mkdir(join(store, 'versions', '3'), { recursive: true });
+    await writeFile(join(store, 'versions', '3', 'model.onnx'), '');
+    await mkdir(join(store, 'logs', '2024'), { recursive: true });
     await mkdir(join(store, '.git'));
     await symlink('b.mar', join(store, 'linked.mar'));
     await symlink('nowhere', join(store, 'dangling.mar'));
@@ -33,6 +36,7 @@ it('lists archives, bare models and folders, and nothing else', async () => {
       'f.onnx',
       'folder',
       'linked.mar',
+      'versions',
     ]);
   } finally {
     await rm(store, { recursive: true, force: true });

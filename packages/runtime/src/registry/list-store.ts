@@ -1,5 +1,5 @@
 import { readdir, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { extname, join } from 'node:path';
 import { ServeError } from '../domain/errors.js';
 
 /**
@@ -19,7 +19,20 @@ export async function listStore(modelStore: string): Promise<string[]> {
     if (name.startsWith('.') || name === 'lost+found') continue;
     // stat follows links, which mounted stores are full of; one that leads nowhere is left out.
     const entry = await stat(join(modelStore, name)).catch(() => undefined);
-    if (entry?.isDirectory() || (entry?.isFile() && /\.(mar|model|tar\.gz|tgz|zip|onnx)$/i.test(name))) found.push(name);
+    if (
+      (entry?.isDirectory() === true && (await holdsModel(join(modelStore, name)))) ||
+      (entry?.isFile() && /\.(mar|model|tar\.gz|tgz|zip|onnx)$/i.test(name))
+    )
+      found.push(name);
   }
   return found;
+}
+
+/** A folder of logs or notes that lies in the store is no model. */
+async function holdsModel(folder: string): Promise<boolean> {
+  const names = await readdir(folder).catch(() => []);
+  if (names.some((name) => /^mar-inf$/i.test(name) || extname(name) === '.onnx')) return true;
+  const versions = names.filter((name) => /^\d+$/.test(name));
+  const inside = await Promise.all(versions.map((version) => readdir(join(folder, version)).catch((): string[] => [])));
+  return inside.flat().some((name) => extname(name) === '.onnx');
 }

@@ -23,7 +23,7 @@ export function describeModel(model: ServedModel): ModelDescription {
     clientTimeoutInMills: settings.clientTimeoutInMills,
     parallelType: config.parallelType ?? '',
     parallelLevel: config.parallelLevel ?? 0,
-    deviceType: config.deviceType ?? '',
+    deviceType: config.deviceType ?? 'cpu',
     continuousBatching: config.continuousBatching ?? false,
     useJobTicket: settings.useJobTicket,
     useVenv: config.useVenv ?? false,

@@ -45,6 +45,8 @@ export class ModelServer implements ManagementService, InferenceService {
   readonly #claimed = new Set<string>();
   #nextWorker: number;
   #draining: ServeError | undefined;
+  /** Start-up models that could not even be registered: a server without them must not look fine. */
+  readonly #notRegistered: Array<Health['problems'][number]> = [];
 
   constructor(options: ModelServerOptions) {
     this.#options = options;
@@ -102,6 +104,16 @@ export class ModelServer implements ManagementService, InferenceService {
 
   /** Loads a model of the start-up configuration. @throws {ServeError} what is wrong with it; the model is not registered then */
   async registerAtStartup(startup: StartupModel): Promise<ServedModel> {
+    try {
+      return await this.#registerAtStartup(startup);
+    } catch (error) {
+      const { reason, message } = toServeError(error);
+      this.#notRegistered.push({ model: startup.modelName ?? startup.url, reason, message });
+      throw error;
+    }
+  }
+
+  async #registerAtStartup(startup: StartupModel): Promise<ServedModel> {
     const archive = await openArchive(
       {
         url: startup.url,
@@ -190,6 +202,7 @@ export class ModelServer implements ManagementService, InferenceService {
       const message = `Model "${name}" version ${version} has ${healthy} of ${pool.min} workers${error === undefined ? '' : `: ${error.message}`}`;
       return [{ model: name, reason: error?.reason ?? 'worker-died', message }];
     });
+    problems.push(...this.#notRegistered);
     return { healthy: problems.length === 0, problems };
   }
 

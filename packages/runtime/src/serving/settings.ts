@@ -42,8 +42,8 @@ export function effectiveSettings(
   const initial = given.initialWorkers ?? 0;
   const configured =
     file.minWorkers !== undefined && file.minWorkers > 0 && (file.maxWorkers ?? file.minWorkers) >= file.minWorkers;
-  const minWorkers = configured ? file.minWorkers! : (startup?.minWorkers ?? initial);
-  const maxWorkers = configured ? (file.maxWorkers ?? file.minWorkers!) : (startup?.maxWorkers ?? minWorkers);
+  const minWorkers = configured ? file.minWorkers : (startup?.minWorkers ?? initial);
+  const maxWorkers = configured ? (file.maxWorkers ?? file.minWorkers) : (startup?.maxWorkers ?? minWorkers);
   return {
     batchSize: Math.max(1, given.batchSize ?? file.batchSize ?? startup?.batchSize ?? 1),
     maxBatchDelay: delay ?? DEFAULT_DELAY_MS,

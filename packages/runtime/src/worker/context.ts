@@ -63,7 +63,7 @@ function log(connection: Connection): HandlerLog {
     const record: FromWorker = {
       type: 'log',
       level,
-      message: String(message),
+      message,
       ...(fields === undefined ? {} : { fields: plain(fields) }),
     };
     connection.send(record);

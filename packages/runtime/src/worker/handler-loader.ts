@@ -26,7 +26,7 @@ function fallback(module: Record<string, unknown>, name: string): unknown {
 function checkHandler(value: unknown, file: string, name: string): AnyHandler {
   const where = `${file} (export "${name}")`;
   if (typeof value === 'object' && value !== null && 'default' in value && !('postprocess' in value)) {
-    return checkHandler((value as { default: unknown }).default, file, name);
+    return checkHandler(value.default, file, name);
   }
   if (typeof value !== 'object' || value === null) {
     throw new TypeError(

@@ -106,13 +106,13 @@ export class Pipeline {
       void this.#describe(item);
       return;
     }
-    const preprocess = this.#staged?.preprocess;
+    const staged = this.#staged;
     if (this.#whole !== undefined) return this.#ready(item);
     try {
-      if (item.wire.kind === 'explain' && this.#staged?.explain === undefined) {
+      if (item.wire.kind === 'explain' && staged?.explain === undefined) {
         throw new PredictionError(`Model "${this.#options.model}" has no explain stage.`, 501, { reason: 'not-implemented' });
       }
-      const features = preprocess === undefined ? item.request : preprocess.call(this.#staged, item.request, item.ctx);
+      const features = staged?.preprocess === undefined ? item.request : staged.preprocess(item.request, item.ctx);
       if (!isThenable(features)) return this.#finishPrepare(item, features);
       this.#preparing++;
       features.then(
@@ -195,8 +195,7 @@ export class Pipeline {
   async #run(items: readonly Item[]): Promise<void> {
     for (const item of items) item.lap('wait');
     if (this.#whole !== undefined) return await this.#handleBatch(items, this.#whole);
-    const inference = this.#staged?.inference;
-    if (inference !== undefined) return await this.#customInference(items, inference);
+    if (this.#staged?.inference !== undefined) return await this.#customInference(items);
     if (this.#planner === undefined) {
       for (const item of items) this.#post(item, item.features);
       return;
@@ -207,14 +206,10 @@ export class Pipeline {
     });
   }
 
-  async #customInference(
-    items: readonly Item[],
-    inference: NonNullable<StagedHandler<unknown, unknown, unknown>['inference']>,
-  ): Promise<void> {
+  async #customInference(items: readonly Item[]): Promise<void> {
     let outputs: ReadonlyArray<unknown>;
     try {
-      outputs = await inference.call(
-        this.#staged,
+      outputs = await this.#staged!.inference!(
         items.map((item) => item.features),
         this.#options.context,
       );
@@ -222,7 +217,7 @@ export class Pipeline {
     } catch (error) {
       // Whose fault it was shows when each runs alone; a mates' error must not reach the innocent.
       if (items.length > 1 && !(error instanceof WrongLengthError)) {
-        for (const item of items) await this.#customInference([item], inference);
+        for (const item of items) await this.#customInference([item]);
         return;
       }
       for (const item of items) this.#fail(item, error, 'inference');
@@ -265,9 +260,8 @@ export class Pipeline {
     item.lap('wait');
     if (this.#dropped(item)) return;
     const staged = this.#staged!;
-    const stage = item.wire.kind === 'explain' ? staged.explain : staged.postprocess;
     try {
-      const result = stage === undefined ? (outputs as HandlerResult) : stage.call(staged, outputs as never, item.ctx);
+      const result = postprocess(staged, outputs, item);
       if (!isThenable(result)) {
         item.lap('postprocess');
         return this.#answer(item, result);
@@ -275,7 +269,7 @@ export class Pipeline {
       result.then(
         (value) => {
           item.lap('postprocess');
-          this.#answer(item, value as HandlerResult);
+          this.#answer(item, value);
         },
         (error: unknown) => this.#fail(item, error, 'postprocess'),
       );
@@ -375,6 +369,15 @@ export class Pipeline {
   #say(message: FromWorker): void {
     this.#options.connection.send(message);
   }
+}
+
+function postprocess(
+  staged: StagedHandler<unknown, unknown, unknown>,
+  outputs: unknown,
+  item: Item,
+): HandlerResult | Promise<HandlerResult> {
+  if (item.wire.kind === 'explain') return staged.explain!(outputs, item.ctx);
+  return staged.postprocess === undefined ? (outputs as HandlerResult) : staged.postprocess(outputs, item.ctx);
 }
 
 class WrongLengthError extends Error {}

@@ -25,9 +25,7 @@ export function axisOf(session: Session): ModelAxis {
     const same = leading.every((d) => free(d) && (d === first || d === -1 || first === -1));
     return same ? { kind: 'dynamic', rows: 0 } : { kind: 'none', rows: 0 };
   }
-  return leading.every((d) => d === first) && Number(first) > 0
-    ? { kind: 'fixed', rows: Number(first) }
-    : { kind: 'none', rows: 0 };
+  return leading.every((d) => d === first) && first > 0 ? { kind: 'fixed', rows: first } : { kind: 'none', rows: 0 };
 }
 
 export interface RunListener {

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 import type { Batcher } from '../batching/batcher.js';
 import type { Job, Slot } from '../batching/job.js';
-import { batchRan, handlerMetric, workerChanged, workerLog } from '../domain/events.js';
+import { handlerMetric, workerChanged, workerLog } from '../domain/events.js';
 import { ServeError } from '../domain/errors.js';
-import { monotonicNow, type StageTimes } from '../domain/request.js';
-import type { FromWorker, LoadedInfo, LoadSpec, WireError, WireResult } from '../ipc/messages.js';
+import { monotonicNow } from '../domain/request.js';
+import type { FromWorker, LoadedInfo, LoadSpec } from '../ipc/messages.js';
 import { type FailureHistory, nextAttempt } from './backoff.js';
-import { ReplyStream } from './reply-stream.js';
+import { HeldJobs, toError } from './held-jobs.js';
 import type { SpawnOptions, SpawnWorker, WorkerProcess } from './worker-process.js';
 
 export type WorkerState =
@@ -35,29 +35,15 @@ export interface WorkerOptions {
 }
 
 const STDERR_LINES = 20;
-const STREAM_WINDOW = 1024 * 1024;
-
-interface OpenStream {
-  readonly stream: ReplyStream;
-  readonly status: number;
-  /** The object that the reply carries; complete when the stream has ended. */
-  readonly stages: StageTimes;
-  unacknowledged: number;
-  bytes: number;
-}
-
 /** One worker of a model: a place that a process fills, and is refilled by the back-off ladder when the process fails. */
 export class Worker implements Slot {
   readonly workerId: string;
   readonly startTime = new Date();
-  readonly jobs = new Set<Job>();
   accepting = false;
-  progressAt = 0;
   restarts = 0;
   lastError: ServeError | undefined;
   readonly #options: WorkerOptions;
-  readonly #byId = new Map<number, Job>();
-  readonly #streams = new Map<number, OpenStream>();
+  readonly #held: HeldJobs;
   #state: WorkerState = { at: 'stopped' };
   #failures: FailureHistory = { failures: 0, firstAt: 0 };
   #stderr: string[] = [];
@@ -65,12 +51,31 @@ export class Worker implements Slot {
   #responseTimer: NodeJS.Timeout | undefined;
   /** The present run of failures began with the death of a worker that had loaded. */
   #served = false;
-  #nextBatch = 1;
   #stopped: Array<() => void> = [];
 
   constructor(options: WorkerOptions) {
     this.#options = options;
     this.workerId = options.id;
+    this.#held = new HeldJobs({
+      batcher: options.batcher,
+      slot: this,
+      spec: options.spec,
+      send: (message, blobs) => {
+        if ('process' in this.#state) this.#state.process.send(message, blobs);
+      },
+    });
+  }
+
+  get jobs(): Set<Job> {
+    return this.#held.jobs;
+  }
+
+  get progressAt(): number {
+    return this.#held.progressAt;
+  }
+
+  set progressAt(value: number) {
+    this.#held.progressAt = value;
   }
 
   get state(): WorkerState {
@@ -164,21 +169,12 @@ export class Worker implements Slot {
   }
 
   send(jobs: readonly Job[]): void {
-    if (!('process' in this.#state)) return;
-    const bodies: Buffer[] = [];
-    const items = jobs.map((job) => {
-      const { id, kind, rawHeaders, urlPath, query, body, receivedAt } = job.request;
-      this.#byId.set(job.id, job);
-      bodies.push(body);
-      const deadline = job.deadline === undefined ? {} : { deadline: job.deadline };
-      return { job: job.id, id, kind, rawHeaders, urlPath, query, length: body.length, receivedAt, ...deadline };
-    });
-    this.#state.process.send({ type: 'batch', batch: this.#nextBatch++, items }, bodies);
+    this.#held.hand(jobs);
     this.#armResponseTimer();
   }
 
   cancel(job: Job): void {
-    if ('process' in this.#state) this.#state.process.send({ type: 'cancel', jobs: [job.id] });
+    this.#held.cancel(job);
   }
 
   recall(count: number): void {
@@ -186,106 +182,34 @@ export class Worker implements Slot {
   }
 
   #receive(message: FromWorker, blob: Buffer): void {
-    const { batcher, spec } = this.#options;
+    const { spec } = this.#options;
     switch (message.type) {
       case 'loaded':
         this.#loaded(message.info);
         return;
       case 'failed': {
         const { error } = message;
-        this.lastError = new ServeError(error.code, error.message, { reason: error.reason });
+        this.lastError = toError(error);
         this.#log('error', 'log', error.stack ?? error.message);
         if ('process' in this.#state) this.#state.process.kill('SIGKILL');
         return;
       }
-      case 'run': {
-        this.progressAt = monotonicNow();
-        for (const id of message.jobs) {
-          const job = this.#byId.get(id);
-          if (job?.state.at === 'worker') job.state.running = true;
-        }
-        if (batchRan.active) {
-          batchRan.publish({
-            model: spec.name,
-            version: spec.version,
-            workerId: this.workerId,
-            rows: message.rows,
-            items: message.jobs.length,
-          });
-        }
-        return;
-      }
-      case 'results': {
-        this.progressAt = monotonicNow();
-        let at = 0;
-        for (const result of message.items) {
-          const body = result.ok ? blob.subarray(at, (at += result.length)) : undefined;
-          this.#result(result, body);
-        }
-        this.#afterAnswers();
-        return;
-      }
-      case 'stream-start': {
-        this.progressAt = monotonicNow();
-        const job = this.#byId.get(message.job);
-        if (job === undefined) return;
-        const stream = new ReplyStream(
-          (bytes) => this.#taken(message.job, bytes),
-          () => this.cancel(job),
-        );
-        this.#streams.set(message.job, { stream, status: message.status, stages: message.stages, unacknowledged: 0, bytes: 0 });
-        const { status, headers, stages, batchSize } = message;
-        job.resolve({ status, headers, body: stream, stages, batchSize, workerId: this.workerId, modelVersion: spec.version });
-        return;
-      }
-      case 'stream-chunk': {
-        this.progressAt = monotonicNow();
-        const open = this.#streams.get(message.job);
-        if (open === undefined) return;
-        open.unacknowledged += blob.length;
-        open.bytes += blob.length;
-        open.stream.push(blob);
-        return;
-      }
-      case 'stream-end': {
-        this.progressAt = monotonicNow();
-        const open = this.#streams.get(message.job);
-        const job = this.#byId.get(message.job);
-        this.#streams.delete(message.job);
-        this.#byId.delete(message.job);
-        if (job !== undefined && open !== undefined) {
-          const error = message.error === undefined ? undefined : toError(message.error);
-          if (error === undefined) {
-            const { stages } = message;
-            Object.assign(open.stages, stages);
-            batcher.streamed(job, { stages, status: open.status, bytes: open.bytes, workerId: this.workerId });
-            open.stream.end();
-          } else {
-            batcher.fail(job, error, message.stages);
-            open.stream.fail(error);
-          }
-          this.jobs.delete(job);
-        }
-        this.#afterAnswers();
-        return;
-      }
-      case 'recalled': {
-        const jobs = message.jobs.map((id) => this.#byId.get(id)).filter((job) => job !== undefined);
-        for (const job of jobs) {
-          this.#byId.delete(job.id);
-          this.jobs.delete(job);
-        }
-        batcher.putBack(jobs);
-        this.#afterAnswers();
-        return;
-      }
       case 'metrics':
         if (!handlerMetric.active) return;
-        for (const metric of message.items)
+        for (const metric of message.items) {
           handlerMetric.publish({ model: spec.name, version: spec.version, workerId: this.workerId, ...metric });
+        }
         return;
       case 'log':
         this.#log(message.level, 'log', message.message, message.fields);
+        return;
+      case 'run':
+      case 'results':
+      case 'stream-start':
+      case 'stream-chunk':
+      case 'stream-end':
+      case 'recalled':
+        if (this.#held.receive(message, blob)) this.#afterAnswers();
         return;
     }
   }
@@ -302,38 +226,9 @@ export class Worker implements Slot {
     this.#options.batcher.attach(this);
   }
 
-  #result(result: WireResult, body: Buffer | undefined): void {
-    const { batcher, spec } = this.#options;
-    const job = this.#byId.get(result.job);
-    if (job === undefined) return;
-    this.#byId.delete(result.job);
-    this.jobs.delete(job);
-    if (!result.ok) {
-      batcher.fail(job, toError(result.error), result.stages, result.batchSize);
-      return;
-    }
-    const { status, headers, stages, batchSize, postprocessedAt } = result;
-    stages.encode += Math.max(0, monotonicNow() - postprocessedAt);
-    batcher.succeed(job, {
-      status,
-      headers,
-      body: body!,
-      stages,
-      batchSize,
-      workerId: this.workerId,
-      modelVersion: spec.version,
-    });
-  }
-
   #afterAnswers(): void {
     if (this.#state.at === 'stopping' && this.jobs.size === 0) this.#state.process.send({ type: 'stop' });
     this.#options.batcher.pump();
-  }
-
-  #taken(job: number, bytes: number): void {
-    const open = this.#streams.get(job);
-    if (open !== undefined) open.unacknowledged -= bytes;
-    if ('process' in this.#state) this.#state.process.send({ type: 'taken', job, bytes });
   }
 
   /** One timer a worker: re-armed for what is left whenever there was progress meanwhile. */
@@ -344,8 +239,8 @@ export class Worker implements Slot {
     this.#responseTimer = setTimeout(
       () => {
         this.#responseTimer = undefined;
-        if (this.jobs.size === 0 && this.#byId.size === 0) return;
-        if (this.#waitsForClients()) this.progressAt = monotonicNow();
+        if (this.#held.empty) return;
+        if (this.#held.waitsForClients) this.progressAt = monotonicNow();
         if (monotonicNow() - this.progressAt < responseTimeout * 1e9 - 1e6) return this.#armResponseTimer();
         this.#timedOut();
       },
@@ -353,35 +248,16 @@ export class Worker implements Slot {
     );
   }
 
-  /** Everything it runs is a stream that its client does not take. */
-  #waitsForClients(): boolean {
-    const running = [...this.#byId.values()].filter((job) => job.state.at === 'worker' && job.state.running);
-    return running.length > 0 && running.every((job) => (this.#streams.get(job.id)?.unacknowledged ?? 0) >= STREAM_WINDOW);
-  }
-
   #timedOut(): void {
-    const { batcher, spec, responseTimeout } = this.#options;
+    const { spec, responseTimeout } = this.#options;
     const error = new ServeError(
       'RESPONSE_TIMEOUT',
       `Model "${spec.name}" gave no answer within ${responseTimeout} s (responseTimeout); its worker is replaced.`,
     );
     this.#log('error', 'log', error.message);
-    const jobs = [...this.#byId.values()];
-    const running = jobs.filter((job) => job.state.at === 'worker' && job.state.running);
-    // Nothing runs when a handler blocks before its run: then the oldest item is the one it began first.
-    const guilty = running.length > 0 ? running : jobs.slice(0, 1);
-    for (const job of guilty) this.#end(job, error);
-    batcher.putBack(jobs.filter((job) => !guilty.includes(job)));
+    this.#held.blame(error);
     this.lastError = error;
     if ('process' in this.#state) this.#state.process.kill('SIGKILL');
-  }
-
-  #end(job: Job, error: ServeError): void {
-    this.#byId.delete(job.id);
-    const open = this.#streams.get(job.id);
-    this.#streams.delete(job.id);
-    this.#options.batcher.fail(job, error);
-    open?.stream.fail(error);
   }
 
   #exited(code: number | null, signal: NodeJS.Signals | null): void {
@@ -395,12 +271,8 @@ export class Worker implements Slot {
     const died = new ServeError('WORKER_DIED', `Worker died (${how}) while it ran this request of model "${spec.name}".`, {
       reason: signal === 'SIGKILL' || code === 137 ? 'host-out-of-memory' : 'worker-died',
     });
-    const left = new Set([...batcher.detach(this), ...this.#byId.values()]);
-    const running = [...left].filter((job) => job.state.at === 'worker' && job.state.running);
-    for (const job of running) this.#end(job, died);
-    this.#byId.clear();
-    batcher.putBack([...left].filter((job) => !running.includes(job)));
-    this.jobs.clear();
+    batcher.detach(this);
+    this.#held.lose(died);
 
     if (before.at === 'stopping' || before.at === 'stopped') {
       this.#enter({ at: 'stopped' }, undefined, code, signal);
@@ -479,11 +351,4 @@ export class Worker implements Slot {
       ...(fields === undefined ? {} : { fields }),
     });
   }
-}
-
-function toError(wire: WireError): ServeError {
-  return new ServeError(wire.code, wire.message, {
-    reason: wire.reason,
-    ...(wire.status === undefined ? {} : { status: wire.status }),
-  });
 }

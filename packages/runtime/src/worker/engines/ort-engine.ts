@@ -58,7 +58,7 @@ export class OrtEngine implements Engine {
     const call = this.#nextCall++;
     return new Promise((resolve, reject) => {
       this.#pending.set(call, { resolve, reject });
-      this.#thread.postMessage({ ...request, call } as ThreadRequest, transfer);
+      this.#thread.postMessage({ ...request, call } satisfies ThreadRequest, transfer);
     });
   }
 

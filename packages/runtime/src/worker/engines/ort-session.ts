@@ -91,7 +91,7 @@ function options(request: SessionRequest, providers: readonly string[]): ort.Inf
   const deviceId = device.id ?? 0;
   const session: Record<string, string> = { ...onnx.configEntries };
   return {
-    executionProviders: providers.map((name) => (name === 'cuda' ? { name, deviceId } : name)) as never,
+    executionProviders: providers.map((name) => (name === 'cuda' ? { name, deviceId } : name)),
     graphOptimizationLevel: onnx.graphOptimizationLevel ?? 'all',
     intraOpNumThreads: onnx.intraOpNumThreads ?? threads,
     interOpNumThreads: onnx.interOpNumThreads ?? 1,
@@ -99,7 +99,7 @@ function options(request: SessionRequest, providers: readonly string[]): ort.Inf
     ...(onnx.enableCpuMemArena === undefined ? {} : { enableCpuMemArena: onnx.enableCpuMemArena }),
     ...(onnx.enableMemPattern === undefined ? {} : { enableMemPattern: onnx.enableMemPattern }),
     ...(onnx.enableProfiling === true ? { enableProfiling: true, profileFilePrefix: onnx.profileFilePrefix ?? 'onnxserve' } : {}),
-    ...(onnx.logSeverityLevel === undefined ? {} : { logSeverityLevel: onnx.logSeverityLevel as never }),
+    ...(onnx.logSeverityLevel === undefined ? {} : { logSeverityLevel: onnx.logSeverityLevel as 0 }),
     ...(onnx.customOpLibraries === undefined
       ? {}
       : { customOpLibraries: onnx.customOpLibraries.map((file) => join(request.directory, file)) }),
@@ -114,7 +114,7 @@ function nested(entries: Readonly<Record<string, string>>): Record<string, unkno
     const parts = key.split('.');
     let at = tree;
     for (const part of parts.slice(0, -1)) at = (at[part] ??= {}) as Record<string, unknown>;
-    at[parts.at(-1)!] = String(value);
+    at[parts.at(-1)!] = value;
   }
   return tree;
 }

@@ -1,4 +1,4 @@
-import { type NamedTensors, PredictionError, type TensorSignature } from '@onnxserve/handler-kit';
+import { type BytesElement, type NamedTensors, PredictionError, type TensorSignature } from '@onnxserve/handler-kit';
 
 /**
  * Checks feeds against the model's inputs, since the engine ignores unknown names and reports the rest without telling whose fault it is.
@@ -22,10 +22,21 @@ export function checkFeeds(feeds: NamedTensors, inputs: readonly TensorSignature
     if (tensor.shape.length !== input.shape.length) {
       throw new PredictionError(`Input "${input.name}" wants ${wanted}, got ${got}: the number of dimensions differs.`, 400);
     }
+    if (tensor.datatype === 'BYTES') refuseNul(input.name, tensor.data as readonly BytesElement[]);
     input.shape.forEach((dimension, axis) => {
       if (typeof dimension === 'number' && dimension >= 0 && dimension !== tensor.shape[axis]) {
         throw new PredictionError(`Input "${input.name}" wants ${wanted}, got ${got}: dimension ${axis} differs.`, 400);
       }
     });
   }
+}
+
+/** The engine ends a text at its first NUL, so what follows would be lost without a word. */
+function refuseNul(name: string, elements: readonly BytesElement[]): void {
+  const at = elements.findIndex((element) => (typeof element === 'string' ? element.includes('\0') : element.includes(0)));
+  if (at >= 0)
+    throw new PredictionError(
+      `Element ${at} of input "${name}" has a NUL character (\\u0000), which the model cannot take.`,
+      400,
+    );
 }
