@@ -1,4 +1,4 @@
-// Starts a server in a setup's state: its configuration, a model store of its own, free ports. Waits until every worker is ready.
+// Starts a server in a setup's state: its configuration, a model store of its own, free ports. Waits until it is ready.
 import { spawn } from 'node:child_process';
 import { cp, mkdir, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -120,47 +120,21 @@ function lastLines(child, count) {
   return () => lines.join('\n');
 }
 
-/** @param {string} url @returns {Promise<any>} undefined when there is no JSON answer yet */
-async function json(url) {
-  try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(5000) });
-    return response.ok ? await response.json() : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
 /**
- * Healthy, and each model that describe shows has its minWorkers ready. A setup that asks for tokens shows only the first.
+ * Waits for the readiness probe, which needs no token: every start-up model is loaded and has its workers.
  * @param {{ addresses: Record<string, string>, log: () => string, running: () => boolean }} server
  */
 async function ready({ addresses, log, running }) {
   const deadline = Date.now() + startLimitMs;
-  for (; ; await sleep(100)) {
+  const probe = `http://${addresses.inference}/health/ready`;
+  for (;;) {
+    const status = await fetch(probe, { signal: AbortSignal.timeout(5000) }).then(
+      (response) => response.status,
+      () => 0, // not listening yet
+    );
+    if (status === 200) return;
     if (!running()) throw new Error(`the server ended while starting:\n${log()}`);
     if (Date.now() > deadline) throw new Error(`the server was not ready within ${startLimitMs / 1000} s:\n${log()}`);
-    const ping = await json(`http://${addresses.inference}/ping`);
-    if (ping === undefined) {
-      const answers = await fetch(`http://${addresses.inference}/ping`).then(
-        (response) => response.status,
-        () => 0,
-      );
-      if (answers >= 400 && answers < 500) return; // wants a token: it listens, more cannot be seen from here
-      continue;
-    }
-    const list = await json(`http://${addresses.management}/models`);
-    if (list === undefined) return;
-    const described = await Promise.all(
-      list.models.map((/** @type {any} */ model) =>
-        json(`http://${addresses.management}/models/${encodeURIComponent(model.modelName)}`),
-      ),
-    );
-    const loaded = described.every((versions) =>
-      versions?.every((/** @type {any} */ version) => {
-        const workers = version.workers.filter((/** @type {any} */ worker) => worker.status === 'READY');
-        return workers.length >= version.minWorkers;
-      }),
-    );
-    if (loaded) return;
+    await sleep(50);
   }
 }
