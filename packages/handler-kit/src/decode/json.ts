@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { PredictionError } from '../errors.js';
 import type { SchemaIssue, StandardSchema } from '../request.js';
 
@@ -5,12 +6,15 @@ import type { SchemaIssue, StandardSchema } from '../request.js';
 export const maxJsonDepth = 512;
 const maxIssues = 10;
 
-/** @throws {PredictionError} 400 with line and column of what is wrong */
-export function parseJson(text: string): unknown {
+/**
+ * @param exact true: integers that a number cannot hold exactly become BigInts
+ * @throws {PredictionError} 400 with line and column of what is wrong
+ */
+export function parseJson(text: string, exact = false): unknown {
   if (text.trim() === '') throw new PredictionError('the body is empty, JSON is expected', 400);
   checkDepth(text);
   try {
-    return JSON.parse(text) as unknown;
+    return exact && longInteger.test(text) ? parseExact(text) : (JSON.parse(text) as unknown);
   } catch {
     const at = firstError(text);
     const before = text.slice(0, at);
@@ -31,6 +35,23 @@ export async function validate<Output>(value: unknown, schema: StandardSchema<Ou
   const shown = result.issues.slice(0, maxIssues).map((issue) => `${pathOf(issue)}: ${issue.message}`);
   const more = result.issues.length - shown.length;
   throw new PredictionError(`the body does not match: ${shown.join('; ')}${more > 0 ? `; and ${more} more` : ''}`, 400);
+}
+
+/** Digits enough that a number may not be exact. Most bodies have none and take the short way. */
+const longInteger = /\d{16}/;
+const stringOrNumber = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+/** Marks an integer that goes through the parser as text; no client can know it. */
+const mark = `\u0001${randomUUID()}:`;
+
+function parseExact(text: string): unknown {
+  // What is no JSON must fail here, before anything is replaced in it.
+  JSON.parse(text);
+  const marked = text.replaceAll(stringOrNumber, (token) =>
+    /^-?\d{16,}$/.test(token) && !Number.isSafeInteger(Number(token)) ? JSON.stringify(`${mark}${token}`) : token,
+  );
+  return JSON.parse(marked, (_key, value: unknown) =>
+    typeof value === 'string' && value.startsWith(mark) ? BigInt(value.slice(mark.length)) : value,
+  ) as unknown;
 }
 
 function pathOf(issue: SchemaIssue): string {

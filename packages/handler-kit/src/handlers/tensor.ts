@@ -1,5 +1,6 @@
 import type { HandlerContext } from '../context.js';
 import { toArray } from '../convert.js';
+import { parseJson } from '../decode/json.js';
 import { PredictionError } from '../errors.js';
 import { defineHandler, type HandlerResult } from '../handler.js';
 import type { InferenceRequest } from '../request.js';
@@ -13,7 +14,7 @@ import { tensorsFromJson } from './tensor-input.js';
 export function tensorPreprocess(request: InferenceRequest, ctx: HandlerContext<unknown>): NamedTensors {
   if (request.tensors !== undefined) return request.tensors;
   if (!ctx.session) throw new PredictionError(`model "${ctx.model.name}" has no ONNX session that could take tensors`, 500);
-  return tensorsFromJson(request.json(), ctx.session.inputs);
+  return tensorsFromJson(parseJson(request.text(), true), ctx.session.inputs);
 }
 
 /** The default postprocess: a JSON object of nested arrays by output name. */
