@@ -15,6 +15,8 @@ export interface RequestInit {
   readonly rawHeaders: readonly string[];
   readonly urlPath: string;
   readonly query: ReadonlyArray<readonly [string, string]>;
+  /** Query parameters are parts too, before those of the body. */
+  readonly queryIsInput?: boolean;
   /** As it came, still compressed when `content-encoding` says so. */
   readonly body: Uint8Array;
   readonly parameters?: Readonly<Record<string, string | number | boolean>>;
@@ -104,11 +106,19 @@ class DecodingRequest implements InferenceRequest {
   }
 
   parts(): readonly RequestPart[] {
-    return this.#decodedParts();
+    const parts = this.#decodedParts();
+    if (this.#init.queryIsInput !== true) return parts;
+    const inputs = this.query.map(([name, value]) => ({
+      name,
+      filename: undefined,
+      contentType: undefined,
+      data: Buffer.from(value),
+    }));
+    return [...inputs, ...parts];
   }
 
   part(name: string): RequestPart | undefined {
-    return this.#decodedParts().findLast((part) => part.name === name);
+    return this.parts().findLast((part) => part.name === name);
   }
 
   #headerValue(): HeaderValue | undefined {

@@ -39,7 +39,7 @@ export interface InferenceRequest {
   readonly contentType: string | undefined;
   /** What follows the model's name and version in the path, without slashes at its ends. */
   readonly urlPath: string;
-  /** Query parameters in order. */
+  /** Query parameters in order. On TorchServe's legacy paths (`/{model}/predict`, `/invocations`) they are also the first parts. */
   readonly query: ReadonlyArray<readonly [string, string]>;
   /** `parameters` of an Open Inference request; empty for other protocols. */
   readonly parameters: Readonly<Record<string, string | number | boolean>>;

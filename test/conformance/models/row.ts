@@ -42,14 +42,12 @@ export function rowOf(request: InferenceRequest): Row {
   const form = type === 'multipart/form-data' || type === 'application/x-www-form-urlencoded';
   const headers = headersOf(request, form);
   const values = new Map<string, unknown>();
-  // Only the legacy paths have query parameters here; a form field of the same name wins.
-  for (const [name, value] of request.query) {
-    values.set(name, Buffer.from(value));
-    headers[name] = { 'content-type': '' };
-  }
-  for (const part of request.parts()) {
+  // A form field of the same name wins over a query parameter, which comes first; the whole body comes last.
+  const parts = request.parts();
+  const whole = parts.at(-1);
+  for (const part of parts) {
     // Only a file and a whole body have a type; a form field is bytes.
-    const typed = part.filename !== undefined || (!form && part.name === 'body');
+    const typed = part.filename !== undefined || (!form && part === whole);
     const own = typed ? (part.contentType ?? (form ? 'application/octet-stream' : '')) : '';
     values.set(part.name, decode(part.data, own));
     headers[part.name] = { 'content-type': own };

@@ -13,6 +13,8 @@ export interface PredictRequest {
   readonly rawHeaders: readonly string[];
   readonly urlPath: string;
   readonly query: ReadonlyArray<readonly [string, string]>;
+  /** On TorchServe's legacy paths query parameters are inputs, like the fields of a form. */
+  readonly queryIsInput?: boolean;
   readonly body: Buffer;
   /** Monotonic nanoseconds (`process.hrtime`) when the request's body was complete. */
   readonly receivedAt: number;

@@ -31,6 +31,7 @@ export interface WireItem {
   readonly rawHeaders: readonly string[];
   readonly urlPath: string;
   readonly query: ReadonlyArray<readonly [string, string]>;
+  readonly queryIsInput?: boolean;
   /** Length of the body among the frame's blobs, in order. */
   readonly length: number;
   readonly receivedAt: number;

@@ -11,7 +11,8 @@ describe('prediction paths', () => {
     const answer = await fetch(`${at.inference}/predictions/kit/1.0/a%2Fb/c/?k=v`, post(bytes, { 'content-type': 'not a type' }));
     expect(answer.status).toBe(200);
     expect(Buffer.from(await answer.arrayBuffer())).toEqual(bytes);
-    expect(inference.last).toMatchObject({ modelName: 'kit', modelVersion: '1.0', kind: 'predict', urlPath: 'a/b/c', query: [] });
+    expect(inference.last).toMatchObject({ modelName: 'kit', modelVersion: '1.0', kind: 'predict', urlPath: 'a/b/c' });
+    expect(inference.last).toMatchObject({ query: [['k', 'v']], queryIsInput: false });
     expect(inference.last.rawHeaders).toContain('not a type');
     expect(answer.headers.get('content-type')).toBeNull();
   });

@@ -37,7 +37,8 @@ async function answer(exchange: Exchange, route: InferenceRoute, rooms: Inferenc
         version: route.version,
         kind: route.explain ? 'explain' : 'predict',
         urlPath: route.urlPath,
-        query: route.legacy ? queryPairs(exchange.search) : [],
+        query: queryPairs(exchange.search),
+        queryIsInput: route.legacy,
       });
     case 'invocations': {
       if (exchange.method === 'OPTIONS') {
@@ -47,7 +48,14 @@ async function answer(exchange: Exchange, route: InferenceRoute, rooms: Inferenc
       }
       const body = await receive(exchange);
       const model = await invocationTarget(exchange, body, rooms.management);
-      const target = { model, version: undefined, kind: 'predict', urlPath: '', query: queryPairs(exchange.search) } as const;
+      const target = {
+        model,
+        version: undefined,
+        kind: 'predict',
+        urlPath: '',
+        query: queryPairs(exchange.search),
+        queryIsInput: true,
+      } as const;
       return predict(exchange, rooms.inference, target, body);
     }
     case 'ping':

@@ -10,9 +10,8 @@ export interface Target {
   readonly kind: RequestKind;
   readonly urlPath: string;
   readonly query: ReadonlyArray<readonly [string, string]>;
+  readonly queryIsInput: boolean;
 }
-
-const noQuery: ReadonlyArray<readonly [string, string]> = [];
 
 /** A request whose signal is only made when somebody asks for it. */
 class HttpPredictRequest implements PredictRequest {
@@ -28,6 +27,7 @@ class HttpPredictRequest implements PredictRequest {
     readonly kind: RequestKind,
     readonly urlPath: string,
     readonly query: ReadonlyArray<readonly [string, string]>,
+    readonly queryIsInput: boolean,
     readonly body: Buffer,
   ) {
     this.id = exchange.id;
@@ -55,8 +55,8 @@ export async function receive(exchange: Exchange): Promise<Buffer> {
 
 export async function predict(exchange: Exchange, inference: InferenceService, target: Target, received?: Buffer): Promise<void> {
   const body = received ?? (await receive(exchange));
-  const { model, version, kind, urlPath, query } = target;
+  const { model, version, kind, urlPath, query, queryIsInput } = target;
   if (model === '') throw new ServeError('MODEL_NOT_FOUND', 'The path names no model.');
-  const request = new HttpPredictRequest(exchange, model, version, kind, urlPath, query.length === 0 ? noQuery : query, body);
+  const request = new HttpPredictRequest(exchange, model, version, kind, urlPath, query, queryIsInput, body);
   await sendReply(exchange, await inference.predict(request));
 }

@@ -39,6 +39,7 @@ export class Item {
       rawHeaders: wire.rawHeaders,
       urlPath: wire.urlPath,
       query: wire.query,
+      queryIsInput: wire.queryIsInput,
       body,
       signal: this.#abort.signal,
       maxDecompressedBytes: maxRequestSize,

@@ -58,11 +58,11 @@ export class HeldJobs {
   hand(jobs: readonly Job[]): void {
     const bodies: Buffer[] = [];
     const items = jobs.map((job) => {
-      const { id, kind, rawHeaders, urlPath, query, body, receivedAt } = job.request;
+      const { id, kind, rawHeaders, urlPath, query, queryIsInput, body, receivedAt } = job.request;
       this.#byId.set(job.id, job);
       bodies.push(body);
       const deadline = job.deadline === undefined ? {} : { deadline: job.deadline };
-      return { job: job.id, id, kind, rawHeaders, urlPath, query, length: body.length, receivedAt, ...deadline };
+      return { job: job.id, id, kind, rawHeaders, urlPath, query, queryIsInput, length: body.length, receivedAt, ...deadline };
     });
     this.#options.send({ type: 'batch', batch: this.#nextBatch++, items }, bodies);
   }
