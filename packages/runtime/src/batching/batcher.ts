@@ -4,6 +4,8 @@ import { monotonicNow, type PredictReply, type PredictRequest, type StageTimes }
 import type { Job, Slot } from './job.js';
 import { decide } from './policy.js';
 import { JobQueue } from './queue.js';
+import { Recall } from './recall.js';
+import { LONGEST_TIMER, watch } from './watch.js';
 
 export interface BatcherSettings {
   readonly model: string;
@@ -16,9 +18,6 @@ export interface BatcherSettings {
   readonly clientTimeout: number;
 }
 
-/** How long a worker may sit idle while another holds items it has not begun, before they are called back. */
-const RECALL_AFTER_MS = 5;
-
 /** The queue of one model version and the loop that hands its items to workers. */
 export class Batcher {
   readonly #settings: BatcherSettings;
@@ -27,10 +26,13 @@ export class Batcher {
   #wholeBatch = false;
   #nextId = 1;
   #timer: NodeJS.Timeout | undefined;
-  #recallTimer: NodeJS.Timeout | undefined;
+  readonly #recall = new Recall(this.#slots, () => this.#queue.length);
   #pumping = false;
+  #pumpScheduled = false;
   #inFlight = 0;
   #closed: ServeError | undefined;
+  /** What comes back from a worker is refused too. */
+  #ended = false;
   #whenEmpty: Array<() => void> = [];
 
   constructor(settings: BatcherSettings) {
@@ -70,11 +72,22 @@ export class Batcher {
       const now = monotonicNow();
       const timeout = this.#settings.clientTimeout > 0 ? now + this.#settings.clientTimeout * 1e6 : undefined;
       const deadline = request.deadline === undefined ? timeout : Math.min(request.deadline, timeout ?? Infinity);
-      const job: Job = { id: this.#nextId++, request, enqueuedAt: now, deadline, state: { at: 'queue' }, resolve, reject };
+      const id = this.#nextId++;
+      const job: Job = {
+        id,
+        request,
+        enqueuedAt: now,
+        deadline,
+        state: { at: 'queue' },
+        suspect: false,
+        unwatch: undefined,
+        resolve,
+        reject,
+      };
       this.#inFlight++;
       this.#queue.push(job);
-      if (request.signal !== undefined || deadline !== undefined) this.#watch(job);
-      this.pump();
+      if (request.signal !== undefined || deadline !== undefined) watch(job, this.#abandon);
+      this.#pumpSoon();
     });
   }
 
@@ -101,6 +114,7 @@ export class Batcher {
       job.state = { at: 'queue' };
     }
     if (live.length > 0) this.#queue.putBack(live);
+    if (this.#ended && this.#closed !== undefined) this.failWaiting(this.#closed);
     this.pump();
   }
 
@@ -124,9 +138,10 @@ export class Batcher {
     job.reject(error);
   }
 
-  /** Refuses what comes and fails what waits; what workers hold is finished. */
+  /** Refuses what comes; with `failWaiting` also what waits and what workers give back. What they run is finished. */
   close(error: ServeError, failWaiting: boolean): void {
     this.#closed = error;
+    this.#ended = failWaiting;
     if (failWaiting) this.failWaiting(error);
   }
 
@@ -134,6 +149,16 @@ export class Batcher {
   async empty(): Promise<void> {
     if (this.#inFlight === 0) return;
     await new Promise<void>((resolve) => this.#whenEmpty.push(resolve));
+  }
+
+  /** What arrives in one turn of the event loop is handed over together: a frame for each costs more than the turn. */
+  #pumpSoon(): void {
+    if (this.#pumpScheduled) return;
+    this.#pumpScheduled = true;
+    setImmediate(() => {
+      this.#pumpScheduled = false;
+      this.pump();
+    });
   }
 
   /** Hands over whatever can go now. Called after every change. */
@@ -147,14 +172,20 @@ export class Batcher {
     } finally {
       this.#pumping = false;
     }
-    if (this.#queue.length === 0) this.#considerRecall();
+    if (this.#queue.length === 0) this.#recall.consider();
   }
 
   #step(): boolean {
     const oldest = this.#queue.peek();
     if (oldest === undefined) return false;
-    if (oldest.request.kind === 'describe') return this.#dispatchAlone(oldest);
-    const slots = this.#slots.filter((slot) => slot.accepting);
+    const slots = this.#slots.filter((slot) => slot.accepting && !holdsSuspect(slot));
+    if (oldest.suspect)
+      return this.#dispatchAlone(
+        oldest,
+        slots.find((slot) => slot.jobs.size === 0),
+      );
+    if (oldest.request.kind === 'describe')
+      return this.#dispatchAlone(oldest, slots.sort((a, b) => a.jobs.size - b.jobs.size)[0]);
     const decision = decide({
       queued: this.#queue.length,
       oldestAge: (monotonicNow() - oldest.enqueuedAt) / 1e6,
@@ -168,13 +199,13 @@ export class Batcher {
       case 'idle':
         return false;
       case 'wait':
-        this.#timer = setTimeout(() => this.pump(), Math.ceil(decision.ms));
+        this.#timer = setTimeout(() => this.pump(), Math.min(Math.ceil(decision.ms), LONGEST_TIMER));
         return false;
       case 'dispatch': {
         const jobs: Job[] = [];
         while (jobs.length < decision.count) {
           const job = this.#queue.peek();
-          if (job === undefined || job.request.kind === 'describe') break;
+          if (job === undefined || job.suspect || job.request.kind === 'describe') break;
           jobs.push(this.#queue.shift()!);
         }
         this.#dispatch(slots[decision.slot]!, jobs, decision.release);
@@ -183,9 +214,8 @@ export class Batcher {
     }
   }
 
-  /** A describe request asks the handler about itself and never shares a batch. */
-  #dispatchAlone(job: Job): boolean {
-    const slot = this.#slots.filter((it) => it.accepting).sort((a, b) => a.jobs.size - b.jobs.size)[0];
+  /** A describe request asks the handler about itself and shares no batch; a suspect has a worker to itself. */
+  #dispatchAlone(job: Job, slot: Slot | undefined): boolean {
     if (slot === undefined) return false;
     this.#queue.shift();
     this.#dispatch(slot, [job], 'idle');
@@ -203,30 +233,6 @@ export class Batcher {
       batchDispatched.publish({ model, version, workerId: slot.workerId, items: jobs.length, release });
     }
     slot.send(jobs);
-  }
-
-  /** An idle worker takes over what a busy one holds and has not begun. */
-  #considerRecall(): void {
-    if (this.#recallTimer !== undefined || this.#slots.length < 2) return;
-    const victim = this.#recallVictim();
-    if (victim === undefined) return;
-    this.#recallTimer = setTimeout(() => {
-      this.#recallTimer = undefined;
-      if (this.#queue.length > 0) return;
-      const still = this.#recallVictim();
-      if (still === undefined) return;
-      if (monotonicNow() - still.progressAt < RECALL_AFTER_MS * 1e6) return this.#considerRecall();
-      still.recall(Math.max(1, Math.floor(waitingItems(still) / 2)));
-    }, RECALL_AFTER_MS);
-  }
-
-  #recallVictim(): Slot | undefined {
-    if (!this.#slots.some((slot) => slot.accepting && slot.jobs.size === 0)) return undefined;
-    let victim: Slot | undefined;
-    for (const slot of this.#slots) {
-      if (slot.jobs.size > 1 && waitingItems(slot) > (victim === undefined ? 0 : waitingItems(victim))) victim = slot;
-    }
-    return victim;
   }
 
   /** Answers what waits, because no worker can take it. */
@@ -257,49 +263,7 @@ export class Batcher {
     return undefined;
   }
 
-  /** Ends a job early when its client leaves or its deadline passes, wherever it is. */
-  #watch(job: Job): void {
-    const { signal } = job.request;
-    let timer: NodeJS.Timeout | undefined;
-    const leave = () =>
-      this.#abandon(job, new ServeError('CANCELLED', 'The client closed the connection before the answer was ready.'));
-    if (signal?.aborted === true) {
-      leave();
-      return;
-    }
-    signal?.addEventListener('abort', leave, { once: true });
-    if (job.deadline !== undefined) {
-      const ms = Math.max(0, (job.deadline - monotonicNow()) / 1e6);
-      timer = setTimeout(() => {
-        const waited = Math.round((monotonicNow() - job.enqueuedAt) / 1e6);
-        const where = job.state.at === 'queue' ? 'in the queue' : 'at a worker';
-        this.#abandon(
-          job,
-          new ServeError(
-            'DEADLINE_EXCEEDED',
-            `The request expired ${where} after ${waited} ms (clientTimeoutInMills or the request's deadline).`,
-          ),
-        );
-      }, ms);
-    }
-    const { resolve, reject } = job;
-    const done = () => {
-      signal?.removeEventListener('abort', leave);
-      clearTimeout(timer);
-    };
-    Object.assign(job, {
-      resolve: (reply: PredictReply) => {
-        done();
-        resolve(reply);
-      },
-      reject: (error: ServeError) => {
-        done();
-        reject(error);
-      },
-    });
-  }
-
-  #abandon(job: Job, error: ServeError): void {
+  readonly #abandon = (job: Job, error: ServeError): void => {
     switch (job.state.at) {
       case 'settled':
         return;
@@ -314,7 +278,7 @@ export class Batcher {
     }
     this.fail(job, error);
     this.pump();
-  }
+  };
 
   /** Answers the client while the worker goes on holding the item. */
   #release(job: Job, error: ServeError): void {
@@ -327,6 +291,7 @@ export class Batcher {
     if (job.state.at === 'settled') return false;
     if (job.state.at === 'worker') job.state.slot.jobs.delete(job);
     job.state = { at: 'settled' };
+    job.unwatch?.();
     this.#inFlight--;
     if (this.#inFlight === 0 && this.#whenEmpty.length > 0) {
       const waiting = this.#whenEmpty;
@@ -364,8 +329,8 @@ export class Batcher {
   }
 }
 
-function waitingItems(slot: Slot): number {
-  let waiting = 0;
-  for (const job of slot.jobs) if (job.state.at === 'worker' && !job.state.running) waiting++;
-  return waiting;
+function holdsSuspect(slot: Slot): boolean {
+  if (slot.jobs.size !== 1) return false;
+  for (const job of slot.jobs) return job.suspect;
+  return false;
 }

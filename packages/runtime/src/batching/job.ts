@@ -9,6 +9,10 @@ export interface Job {
   readonly enqueuedAt: number;
   readonly deadline: number | undefined;
   state: JobState;
+  /** It was with a worker that died or hung, and may have been the reason: it is handed out again alone. */
+  suspect: boolean;
+  /** Ends the watch over its client and its deadline. */
+  unwatch: (() => void) | undefined;
   readonly resolve: (reply: PredictReply) => void;
   readonly reject: (error: ServeError) => void;
 }

@@ -47,6 +47,8 @@ export class JobQueue {
     if (at < 0) return false;
     this.#items[at] = undefined;
     this.#live--;
+    // While the head waits it passes no marks, however many clients come and leave behind it.
+    if (this.#items.length - this.#head > 2 * this.#live + 1024) this.#sweep();
     return true;
   }
 
@@ -57,6 +59,11 @@ export class JobQueue {
     this.#head = 0;
     this.#live = 0;
     return jobs;
+  }
+
+  #sweep(): void {
+    this.#items = this.#items.slice(this.#head).filter((job) => job !== undefined);
+    this.#head = 0;
   }
 
   #skip(): void {

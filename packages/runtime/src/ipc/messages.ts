@@ -18,6 +18,8 @@ export interface LoadSpec {
   /** Threads inside one run. */
   readonly threads: number;
   readonly batchSize: number;
+  /** Seconds that a stage may wait for its handler; 0 or less: no limit. */
+  readonly responseTimeout: number;
   /** Bytes. */
   readonly maxRequestSize: number;
   /** Bytes. */

@@ -63,7 +63,7 @@ export class ServedModel {
           changed: (worker) => {
             changed(worker);
             const unserved = this.#unserved();
-            if (unserved !== undefined && this.pool.min > 0) this.batcher.failWaiting(unserved);
+            if (unserved !== undefined) this.batcher.failWaiting(unserved);
           },
           spec: {
             workerId: id,
@@ -78,6 +78,7 @@ export class ServedModel {
             device,
             threads,
             batchSize: settings.batchSize,
+            responseTimeout: settings.responseTimeout,
             maxRequestSize: config.maxRequestSize,
             maxResponseSize: config.maxResponseSize,
           },
@@ -128,7 +129,8 @@ export class ServedModel {
   /** Refuses what comes, lets what was accepted finish within the time, ends the workers, removes the unpacked copy. */
   async close(reason: ServeError, timeoutMs: number): Promise<void> {
     this.batcher.close(reason, false);
-    const finished = this.pool.ready > 0 ? await within(this.batcher.empty(), timeoutMs) : false;
+    const hopeful = this.pool.workers.some((worker) => worker.promising);
+    const finished = hopeful && (await within(this.batcher.empty(), timeoutMs));
     if (!finished) this.batcher.close(reason, true);
     await this.pool.stop(!finished);
   }

@@ -7,6 +7,7 @@ import type { FromWorker, LoadSpec, ToWorker, WireError } from '../ipc/messages.
 import { loadContext } from './context.js';
 import { OrtEngine } from './engines/ort-engine.js';
 import type { Session } from './engines/session.js';
+import { stackOf, textOf } from './errors.js';
 import { loadHandler } from './handler-loader.js';
 import { Pipeline } from './pipeline.js';
 import { provideModules } from './provided-modules.js';
@@ -68,6 +69,7 @@ async function load(spec: LoadSpec): Promise<void> {
       session,
       axis: session === undefined ? { kind: 'none', rows: 0 } : axisOf(session),
       batchSize: spec.batchSize,
+      responseTimeout: spec.responseTimeout,
       maxRequestSize: spec.maxRequestSize,
       maxResponseSize: spec.maxResponseSize,
       context: { ...context, state },
@@ -84,7 +86,7 @@ async function load(spec: LoadSpec): Promise<void> {
       },
     });
   } catch (error) {
-    say({ type: 'failed', error: { ...loadError(error, spec.name), stack: error instanceof Error ? error.stack : undefined } });
+    say({ type: 'failed', error: { ...loadError(error, spec.name), stack: stackOf(error) } });
   }
 }
 
@@ -97,7 +99,7 @@ async function complete(given: AnyHandler, session: Session | undefined): Promis
 }
 
 function loadError(error: unknown, model: string): WireError {
-  const message = error instanceof Error ? error.message : String(error);
+  const message = textOf(error);
   const name = error instanceof Error ? error.name : '';
   if (name === 'ProviderMissingError') return { code: 'WORKER_START_FAILED', reason: 'provider-missing', message };
   if (/out of memory|bad_alloc|failed to allocate memory|BFCArena/i.test(message)) {
@@ -128,3 +130,8 @@ function say(message: FromWorker): void {
 // A terminal's Ctrl-C reaches the whole process group; when to stop is the front's decision.
 process.on('SIGINT', () => undefined);
 process.on('SIGTERM', () => undefined);
+// A promise that a handler forgot belongs to no request; ending the process would punish all of them. A throw outside of any
+// promise still does, since nobody knows what it left half done.
+process.on('unhandledRejection', (reason) => {
+  say({ type: 'log', level: 'error', message: `unhandled rejection in the handler: ${stackOf(reason)}` });
+});

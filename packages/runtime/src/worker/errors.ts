@@ -15,7 +15,7 @@ export function toWireError(thrown: unknown, stage: Stage, model: string): { wir
     const { message, status, reason } = thrown;
     return { wire: { code: 'PREDICTION_ERROR', message, status, reason }, bug: status >= 500 };
   }
-  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  const message = textOf(thrown);
   if (outOfMemory.test(message)) {
     return {
       wire: {
@@ -49,4 +49,20 @@ export function toWireError(thrown: unknown, stage: Stage, model: string): { wir
 
 function firstLine(text: string): string {
   return (text.split('\n', 1)[0] ?? '').slice(0, 300);
+}
+
+/** What was thrown, in words; it may be anything, and need not even have a string form. */
+export function textOf(thrown: unknown): string {
+  try {
+    return String(thrown instanceof Error ? thrown.message : thrown);
+  } catch {
+    return `a ${typeof thrown} without a string form`;
+  }
+}
+
+/** The stack with those of the causes, for the log. */
+export function stackOf(thrown: unknown, depth = 0): string {
+  if (!(thrown instanceof Error)) return `${textOf(thrown)}, which is not an Error`;
+  const own = typeof thrown.stack === 'string' ? thrown.stack : textOf(thrown);
+  return thrown.cause instanceof Error && depth < 10 ? `${own}\nCaused by: ${stackOf(thrown.cause, depth + 1)}` : own;
 }

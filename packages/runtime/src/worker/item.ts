@@ -9,7 +9,7 @@ import type {
 } from '@onnxserve/handler-kit';
 import { createRequest, RecordedControls } from '@onnxserve/handler-kit/internal';
 import { monotonicNow, noStages, type StageTimes } from '../domain/request.js';
-import type { WireItem, WireMetric } from '../ipc/messages.js';
+import type { WireError, WireItem, WireMetric } from '../ipc/messages.js';
 
 /** One request in the worker, from its arrival to its answer. */
 export class Item {
@@ -26,6 +26,9 @@ export class Item {
   key = '';
   /** Items that shared its run, itself included. */
   batchSize = 1;
+  streaming = false;
+  /** Set when its handler took too long while it streamed. */
+  timedOut: WireError | undefined;
   /** When the last stage ended: what comes next has waited since then. */
   mark: number;
 

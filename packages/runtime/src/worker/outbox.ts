@@ -1,6 +1,7 @@
 import type { Connection } from '../ipc/connection.js';
 import type { FromWorker, WireError, WireMetric, WireResult } from '../ipc/messages.js';
 import type { Item } from './item.js';
+import type { StageWatch } from './stage-watch.js';
 
 /** How much of a stream may be on its way and not yet taken by the client, bytes. */
 const STREAM_WINDOW = 1024 * 1024;
@@ -56,30 +57,51 @@ export class Outbox {
     item: Item,
     answer: EncodedAnswer & { body: AsyncIterable<Uint8Array> },
     toError: (thrown: unknown) => WireError,
+    watch: StageWatch,
   ): Promise<void> {
     const { job } = item.wire;
     const window = { unacknowledged: 0, resume: undefined as (() => void) | undefined };
     this.#windows.set(job, window);
+    const { signal } = item.request;
+    let interrupt: (() => void) | undefined;
+    const leave = () => interrupt?.();
+    /** The client's leaving ends every wait. */
+    const untilLeft = <T>(work: PromiseLike<T>) =>
+      new Promise<T | undefined>((resolve, reject) => {
+        interrupt = () => resolve(undefined);
+        work.then(resolve, reject);
+      });
+    signal.addEventListener('abort', leave, { once: true });
     const { status, headers } = answer;
     this.#flush();
     this.#say({ type: 'stream-start', job, status, headers, stages: item.stages, batchSize: item.batchSize });
     let error: WireError | undefined;
     try {
-      for await (const chunk of answer.body) {
-        if (item.cancelled) break;
+      const chunks = answer.body[Symbol.asyncIterator]();
+      for (;;) {
+        watch.enter(item);
+        const step = item.cancelled ? undefined : await untilLeft(chunks.next());
+        watch.leave(item);
+        if (step === undefined || item.cancelled) {
+          // Not waited for: a handler that never comes to its next chunk never returns either.
+          void Promise.resolve(chunks.return?.()).catch(() => undefined);
+          break;
+        }
+        if (step.done === true) break;
+        const chunk = step.value;
         if (chunk.byteLength === 0) continue;
         window.unacknowledged += chunk.byteLength;
         this.#say({ type: 'stream-chunk', job }, [chunk]);
         if (window.unacknowledged >= STREAM_WINDOW) {
-          await new Promise<void>((resolve) => {
-            window.resume = resolve;
-            item.request.signal.addEventListener('abort', () => resolve(), { once: true });
-          });
+          await untilLeft(new Promise<void>((resolve) => (window.resume = resolve)));
         }
       }
+      error = item.timedOut;
     } catch (thrown) {
       error = toError(thrown);
     }
+    watch.leave(item);
+    signal.removeEventListener('abort', leave);
     this.#windows.delete(job);
     item.lap('postprocess');
     this.#metrics.push(...item.metrics);

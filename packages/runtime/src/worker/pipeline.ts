@@ -6,10 +6,12 @@ import { monotonicNow } from '../domain/request.js';
 import type { Connection } from '../ipc/connection.js';
 import type { FromWorker, WireItem } from '../ipc/messages.js';
 import type { Session } from './engines/session.js';
-import { type Stage, toWireError } from './errors.js';
+import { customInference, handleBatch, WrongLengthError } from './batch-calls.js';
+import { type Stage, stackOf, toWireError } from './errors.js';
 import { Item } from './item.js';
 import { type EncodedAnswer, Outbox } from './outbox.js';
 import { RunPlanner } from './runs.js';
+import { StageWatch } from './stage-watch.js';
 
 export interface PipelineOptions {
   readonly model: string;
@@ -17,6 +19,8 @@ export interface PipelineOptions {
   readonly session: Session | undefined;
   readonly axis: ModelAxis;
   readonly batchSize: number;
+  /** Seconds; 0 or less: no limit. */
+  readonly responseTimeout: number;
   /** Bytes. */
   readonly maxRequestSize: number;
   /** Bytes. */
@@ -35,17 +39,20 @@ export class Pipeline {
   readonly #staged: StagedHandler<unknown, unknown, unknown> | undefined;
   readonly #whole: WholeBatchHandler<unknown> | undefined;
   readonly #planner: RunPlanner | undefined;
+  readonly #watch: StageWatch;
   readonly #items = new Map<number, Item>();
   /** Items of a batch that are not prepared yet. */
   readonly #unprepared = new Map<number, number>();
+  /** Items whose preprocess is asynchronous and not over. */
+  readonly #preparing = new Set<Item>();
   #waiting: Item[] = [];
   #prepared: Item[] = [];
-  #preparing = 0;
   #running = false;
 
   constructor(options: PipelineOptions) {
     this.#options = options;
     this.#outbox = new Outbox(options.connection);
+    this.#watch = new StageWatch(options.responseTimeout, (item) => this.#expire(item));
     const { handler } = options;
     if ('handle' in handler && handler.handle !== undefined) this.#whole = handler as WholeBatchHandler<unknown>;
     else this.#staged = handler as StagedHandler<unknown, unknown, unknown>;
@@ -81,18 +88,19 @@ export class Pipeline {
   /** Gives back up to `count` items that are in no run, the latest first. */
   recall(count: number): number[] {
     const back: Item[] = [];
-    while (back.length < count && this.#waiting.length > 0) back.push(this.#waiting.pop()!);
-    while (back.length < count && this.#prepared.length > 0) back.push(this.#prepared.pop()!);
-    for (const item of back) {
-      this.#forget(item);
-      if (this.#unprepared.has(item.batch)) this.#oneLess(item.batch);
+    while (back.length < count && this.#waiting.length > 0) {
+      const item = this.#waiting.pop()!;
+      this.#oneLess(item.batch);
+      back.push(item);
     }
+    while (back.length < count && this.#prepared.length > 0) back.push(this.#prepared.pop()!);
+    for (const item of back) this.#forget(item);
     this.#advance();
     return back.map((item) => item.wire.job);
   }
 
   #advance(): void {
-    while (this.#waiting.length > 0 && this.#preparing + this.#prepared.length < 2 * this.#options.batchSize) {
+    while (this.#waiting.length > 0 && this.#preparing.size + this.#prepared.length < 2 * this.#options.batchSize) {
       this.#begin(this.#waiting.shift()!);
     }
     if (!this.#running && this.#prepared.length > 0) this.#startRun();
@@ -114,15 +122,16 @@ export class Pipeline {
       }
       const features = staged?.preprocess === undefined ? item.request : staged.preprocess(item.request, item.ctx);
       if (!isThenable(features)) return this.#finishPrepare(item, features);
-      this.#preparing++;
+      this.#preparing.add(item);
+      this.#watch.enter(item);
       features.then(
         (value) => {
-          this.#preparing--;
+          if (!this.#endPreparing(item)) return;
           this.#finishPrepare(item, value);
           this.#advance();
         },
         (error: unknown) => {
-          this.#preparing--;
+          if (!this.#endPreparing(item)) return;
           this.#failPrepare(item, error);
           this.#advance();
         },
@@ -130,6 +139,12 @@ export class Pipeline {
     } catch (error) {
       this.#failPrepare(item, error);
     }
+  }
+
+  /** @returns false when the item was given up meanwhile */
+  #endPreparing(item: Item): boolean {
+    this.#watch.leave(item);
+    return this.#preparing.delete(item);
   }
 
   #finishPrepare(item: Item, features: unknown): void {
@@ -194,66 +209,23 @@ export class Pipeline {
   /** Never rejects: every item is answered, whatever happens. */
   async #run(items: readonly Item[]): Promise<void> {
     for (const item of items) item.lap('wait');
-    if (this.#whole !== undefined) return await this.#handleBatch(items, this.#whole);
-    if (this.#staged?.inference !== undefined) return await this.#customInference(items);
+    const { model, context } = this.#options;
+    if (this.#whole !== undefined) {
+      return await handleBatch(model, this.#whole, context, items, {
+        done: (item, result) => this.#answer(item, result),
+        failed: (item, error) => this.#fail(item, error, 'handle'),
+      });
+    }
+    const listener = {
+      done: (item: Item, outputs: unknown) => this.#post(item, outputs),
+      failed: (item: Item, error: unknown) => this.#fail(item, error, 'inference'),
+    };
+    if (this.#staged?.inference !== undefined) return await customInference(model, this.#staged, context, items, listener);
     if (this.#planner === undefined) {
       for (const item of items) this.#post(item, item.features);
       return;
     }
-    await this.#planner.run(items, {
-      done: (item, outputs) => this.#post(item, outputs),
-      failed: (item, error) => this.#fail(item, error, 'inference'),
-    });
-  }
-
-  async #customInference(items: readonly Item[]): Promise<void> {
-    let outputs: ReadonlyArray<unknown>;
-    try {
-      outputs = await this.#staged!.inference!(
-        items.map((item) => item.features),
-        this.#options.context,
-      );
-      if (!Array.isArray(outputs) || outputs.length !== items.length) throw this.#wrongLength('inference', items.length, outputs);
-    } catch (error) {
-      // Whose fault it was shows when each runs alone; a mates' error must not reach the innocent.
-      if (items.length > 1 && !(error instanceof WrongLengthError)) {
-        for (const item of items) await this.#customInference([item]);
-        return;
-      }
-      for (const item of items) this.#fail(item, error, 'inference');
-      return;
-    }
-    items.forEach((item, index) => {
-      item.lap('inference');
-      item.batchSize = items.length;
-      const output: unknown = outputs[index];
-      if (output instanceof Error) this.#fail(item, output, 'inference');
-      else this.#post(item, output);
-    });
-  }
-
-  async #handleBatch(items: readonly Item[], handler: WholeBatchHandler<unknown>): Promise<void> {
-    let results: ReadonlyArray<HandlerResult | Error>;
-    try {
-      results = await handler.handle(
-        items.map(({ request, ctx }) => ({ request, ctx })),
-        this.#options.context,
-      );
-      if (!Array.isArray(results) || results.length !== items.length) throw this.#wrongLength('handle', items.length, results);
-    } catch (error) {
-      for (const item of items) {
-        item.lap('inference');
-        this.#fail(item, error, 'handle');
-      }
-      return;
-    }
-    items.forEach((item, index) => {
-      item.lap('inference');
-      item.batchSize = items.length;
-      const result = results[index];
-      if (result instanceof Error) this.#fail(item, result, 'handle');
-      else this.#answer(item, result);
-    });
+    await this.#planner.run(items, listener);
   }
 
   #post(item: Item, outputs: unknown): void {
@@ -266,12 +238,17 @@ export class Pipeline {
         item.lap('postprocess');
         return this.#answer(item, result);
       }
+      this.#watch.enter(item);
       result.then(
         (value) => {
+          this.#watch.leave(item);
           item.lap('postprocess');
           this.#answer(item, value);
         },
-        (error: unknown) => this.#fail(item, error, 'postprocess'),
+        (error: unknown) => {
+          this.#watch.leave(item);
+          this.#fail(item, error, 'postprocess');
+        },
       );
     } catch (error) {
       this.#fail(item, error, 'postprocess');
@@ -290,8 +267,9 @@ export class Pipeline {
   #send(item: Item, answer: EncodedAnswer): void {
     const { body } = answer;
     if (!(body instanceof Uint8Array)) {
+      item.streaming = true;
       void this.#outbox
-        .stream(item, { ...answer, body }, (thrown) => this.#explainError(item, thrown, 'postprocess'))
+        .stream(item, { ...answer, body }, (thrown) => this.#explainError(item, thrown, 'postprocess'), this.#watch)
         .then(() => this.#forget(item));
       return;
     }
@@ -312,6 +290,7 @@ export class Pipeline {
 
   async #describe(item: Item): Promise<void> {
     const { handler, context } = this.#options;
+    this.#watch.enter(item);
     try {
       const result = handler.describe === undefined ? null : await handler.describe(context);
       item.lap('inference');
@@ -319,6 +298,7 @@ export class Pipeline {
     } catch (error) {
       this.#fail(item, error, 'describe');
     }
+    this.#watch.leave(item);
   }
 
   #fail(item: Item, error: unknown, stage: Stage): void {
@@ -333,17 +313,28 @@ export class Pipeline {
       return { code: 'HANDLER_FAILED' as const, message: error.message, reason: 'handler-error' };
     const { wire, bug } = toWireError(error, stage, this.#options.model);
     if (bug) {
-      const shown = error instanceof Error ? stackOf(error) : `${stage} threw ${String(error)}, which is not an Error`;
-      this.#say({ type: 'log', level: 'error', message: shown, fields: { requestId: item.wire.id, stage } });
+      this.#say({ type: 'log', level: 'error', message: stackOf(error), fields: { requestId: item.wire.id, stage } });
     }
     return wire;
   }
 
-  #wrongLength(stage: string, wanted: number, got: unknown): WrongLengthError {
-    const what = Array.isArray(got) ? `${got.length}` : `${got === null ? 'null' : typeof got} instead of a list`;
-    return new WrongLengthError(
-      `The handler of model "${this.#options.model}" must return one result for each request from ${stage}(): expected ${wanted}, got ${what}.`,
-    );
+  /** A stage hangs: its item is answered, and what it comes back with one day is ignored. */
+  #expire(item: Item): void {
+    if (!this.#items.has(item.wire.job)) return;
+    const { model, responseTimeout } = this.#options;
+    const error = {
+      code: 'RESPONSE_TIMEOUT' as const,
+      message: `The handler of model "${model}" gave no answer within ${responseTimeout} s (responseTimeout).`,
+    };
+    item.timedOut = error;
+    item.cancel();
+    this.#say({ type: 'log', level: 'error', message: error.message, fields: { requestId: item.wire.id } });
+    // A stream ends itself with the error.
+    if (item.streaming) return;
+    if (this.#preparing.delete(item)) this.#oneLess(item.batch);
+    this.#outbox.fail(item, error);
+    this.#forget(item);
+    this.#advance();
   }
 
   /** An item nobody waits for is answered as such at the next border between stages. */
@@ -380,13 +371,6 @@ function postprocess(
   return staged.postprocess === undefined ? (outputs as HandlerResult) : staged.postprocess(outputs, item.ctx);
 }
 
-class WrongLengthError extends Error {}
-
 function isThenable<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
   return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function';
-}
-
-function stackOf(error: Error): string {
-  const own = error.stack ?? error.message;
-  return error.cause instanceof Error ? `${own}\nCaused by: ${stackOf(error.cause)}` : own;
 }

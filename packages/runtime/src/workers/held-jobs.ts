@@ -16,6 +16,8 @@ interface OpenStream {
   readonly stages: StageTimes;
   unacknowledged: number;
   bytes: number;
+  /** The client did not wait for the end. */
+  left: boolean;
 }
 
 export type JobMessage = Extract<
@@ -115,20 +117,39 @@ export class HeldJobs {
     }
   }
 
-  /** No progress for too long: what runs is answered with the error, the rest goes back to the queue. */
-  blame(error: ServeError): void {
-    const running = this.#running();
-    // Nothing runs when a handler blocks before its run: then the oldest item is the one it began first.
-    const guilty = running.length > 0 ? running : [...this.#byId.values()].slice(0, 1);
-    for (const job of guilty) this.#end(job, error);
-    this.#giveBack();
+  /** Something runs: silence means that the run hangs, not a stage before it. */
+  get running(): boolean {
+    return this.#running().length > 0;
   }
 
-  /** The process is gone: what ran is answered with the error, the rest goes back to the queue. */
-  lose(error: ServeError): void {
-    for (const job of this.#running()) this.#end(job, error);
-    this.#giveBack();
+  /** No progress for too long: what runs is answered with the error, the rest goes back to the queue. */
+  blame(error: ServeError): void {
+    this.#end(error);
+  }
+
+  /**
+   * The process is gone: what ran is answered with the error, the rest goes back to the queue.
+   * @param killed the server ended it, so no item is to blame
+   */
+  lose(error: ServeError, killed: boolean): void {
+    if (killed) {
+      for (const job of this.#running()) this.#answer(job, error);
+      this.#giveBack();
+    } else this.#end(error);
     this.jobs.clear();
+  }
+
+  #end(error: ServeError): void {
+    const running = this.#running();
+    for (const job of running) this.#answer(job, error);
+    if (running.length === 0) {
+      // A stage before the run did it, and nobody knows whose. Each is tried again alone; the second time it is clear.
+      const [only] = this.#byId.values();
+      if (this.#byId.size === 1 && only !== undefined && (only.suspect || error.code === 'RESPONSE_TIMEOUT'))
+        this.#answer(only, error);
+      for (const job of this.#byId.values()) job.suspect = true;
+    }
+    this.#giveBack();
   }
 
   #running(): Job[] {
@@ -146,7 +167,7 @@ export class HeldJobs {
     this.jobs.delete(job);
   }
 
-  #end(job: Job, error: ServeError): void {
+  #answer(job: Job, error: ServeError): void {
     const open = this.#streams.get(job.id);
     this.#streams.delete(job.id);
     this.#release(job);
@@ -175,10 +196,16 @@ export class HeldJobs {
     if (job === undefined) return;
     const stream = new ReplyStream(
       (bytes) => this.#taken(job.id, bytes),
-      () => this.cancel(job),
+      () => {
+        open.left = true;
+        this.cancel(job);
+      },
     );
     const { status, headers, stages, batchSize } = message;
-    this.#streams.set(job.id, { stream, status, stages, unacknowledged: 0, bytes: 0 });
+    const open: OpenStream = { stream, status, stages, unacknowledged: 0, bytes: 0, left: false };
+    this.#streams.set(job.id, open);
+    // From here on the stream itself tells when its client leaves.
+    job.unwatch?.();
     job.resolve({ status, headers, body: stream, stages, batchSize, workerId: slot.workerId, modelVersion: spec.version });
   }
 
@@ -192,7 +219,9 @@ export class HeldJobs {
     if (open === undefined) return;
     const { stages } = message;
     Object.assign(open.stages, stages);
-    if (message.error === undefined) {
+    if (message.error === undefined && open.left) {
+      batcher.fail(job, new ServeError('CANCELLED', 'The client left before its stream had ended.'), stages);
+    } else if (message.error === undefined) {
       batcher.streamed(job, { stages, status: open.status, bytes: open.bytes, workerId: slot.workerId });
       open.stream.end();
     } else {

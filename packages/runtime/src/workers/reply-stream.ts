@@ -7,7 +7,9 @@ export class ReplyStream implements AsyncIterable<Buffer> {
   readonly #taken: (bytes: number) => void;
   readonly #left: () => void;
   #events: Event[] = [];
-  #wake: (() => void) | undefined;
+  #wake: ((step: IteratorResult<Buffer, undefined> | Promise<IteratorResult<Buffer, undefined>>) => void) | undefined;
+  /** Bytes that the consumer has got and does not ask after yet. */
+  #given = 0;
   #open = true;
 
   /**
@@ -31,39 +33,59 @@ export class ReplyStream implements AsyncIterable<Buffer> {
     this.#add({ error });
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<Buffer, void, undefined> {
-    let finished = false;
-    try {
-      for (;;) {
-        const event = this.#events.shift();
-        if (event === undefined) {
-          await new Promise<void>((resolve) => {
-            this.#wake = resolve;
-          });
-          continue;
+  /** One consumer. Its `return` takes effect at once, also while `next` waits and before the first `next`. */
+  [Symbol.asyncIterator](): AsyncIterator<Buffer, undefined> {
+    return {
+      next: () => {
+        this.#acknowledge();
+        return this.#next();
+      },
+      return: () => {
+        if (this.#open) {
+          this.#close();
+          this.#left();
         }
-        if ('end' in event) {
-          finished = true;
-          return;
-        }
-        if ('error' in event) {
-          finished = true;
-          throw toServeError(event.error);
-        }
-        yield event.chunk;
-        this.#taken(event.chunk.length);
-      }
-    } finally {
-      this.#open = false;
-      this.#events = [];
-      if (!finished) this.#left();
+        this.#wake?.({ done: true, value: undefined });
+        this.#wake = undefined;
+        return Promise.resolve({ done: true, value: undefined });
+      },
+    };
+  }
+
+  #next(): Promise<IteratorResult<Buffer, undefined>> {
+    if (!this.#open) return Promise.resolve({ done: true, value: undefined });
+    const event = this.#events.shift();
+    if (event !== undefined) return this.#give(event);
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+    });
+  }
+
+  #give(event: Event): Promise<IteratorResult<Buffer, undefined>> {
+    if ('chunk' in event) {
+      this.#given = event.chunk.length;
+      return Promise.resolve({ done: false, value: event.chunk });
     }
+    this.#close();
+    if ('error' in event) return Promise.reject(toServeError(event.error));
+    return Promise.resolve({ done: true, value: undefined });
+  }
+
+  #acknowledge(): void {
+    if (this.#given > 0) this.#taken(this.#given);
+    this.#given = 0;
+  }
+
+  #close(): void {
+    this.#open = false;
+    this.#events = [];
   }
 
   #add(event: Event): void {
     if (!this.#open) return;
-    this.#events.push(event);
-    this.#wake?.();
+    const wake = this.#wake;
     this.#wake = undefined;
+    if (wake === undefined) this.#events.push(event);
+    else wake(this.#give(event));
   }
 }

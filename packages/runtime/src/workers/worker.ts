@@ -35,6 +35,8 @@ export interface WorkerOptions {
 }
 
 const STDERR_LINES = 20;
+/** How many times the response timeout a worker that runs nothing may be silent. */
+const BLOCKED_FACTOR = 1.25;
 /** One worker of a model: a place that a process fills, and is refilled by the back-off ladder when the process fails. */
 export class Worker implements Slot {
   readonly workerId: string;
@@ -141,9 +143,10 @@ export class Worker implements Slot {
 
   /** Ends the process; what it runs is finished first unless `now`. Resolves when it is gone. */
   async stop(now: boolean, graceMs: number): Promise<void> {
-    clearTimeout(this.#timer);
-    this.accepting = false;
     const state = this.#state;
+    // A second call must not take away the first one's limit.
+    if (state.at !== 'stopping') clearTimeout(this.#timer);
+    this.accepting = false;
     switch (state.at) {
       case 'waiting':
       case 'gave-up':
@@ -232,16 +235,18 @@ export class Worker implements Slot {
   }
 
   /** One timer a worker: re-armed for what is left whenever there was progress meanwhile. */
-  #armResponseTimer(): void {
+  #armResponseTimer(limit = this.#options.responseTimeout): void {
     const { responseTimeout } = this.#options;
     if (responseTimeout <= 0 || this.#responseTimer !== undefined) return;
-    const left = responseTimeout * 1000 - (monotonicNow() - this.progressAt) / 1e6;
+    const left = limit * 1000 - (monotonicNow() - this.progressAt) / 1e6;
     this.#responseTimer = setTimeout(
       () => {
         this.#responseTimer = undefined;
         if (this.#held.empty) return;
         if (this.#held.waitsForClients) this.progressAt = monotonicNow();
-        if (monotonicNow() - this.progressAt < responseTimeout * 1e9 - 1e6) return this.#armResponseTimer();
+        // A handler that hangs before its run is found by the worker itself, unless it blocks its thread.
+        const limit = responseTimeout * (this.#held.running ? 1 : BLOCKED_FACTOR);
+        if (monotonicNow() - this.progressAt < limit * 1e9 - 1e6) return this.#armResponseTimer(limit);
         this.#timedOut();
       },
       Math.max(1, left),
@@ -272,7 +277,7 @@ export class Worker implements Slot {
       reason: signal === 'SIGKILL' || code === 137 ? 'host-out-of-memory' : 'worker-died',
     });
     batcher.detach(this);
-    this.#held.lose(died);
+    this.#held.lose(died, before.at === 'stopping' || before.at === 'stopped');
 
     if (before.at === 'stopping' || before.at === 'stopped') {
       this.#enter({ at: 'stopped' }, undefined, code, signal);
