@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import { encodeFrame, type Frame, FrameReader } from './frames.js';
+import { BrokenFrameError, encodeFrame, type Frame, FrameReader } from './frames.js';
 
 /** Frames over a socket. What is sent in one turn of the event loop leaves in one write. */
 export class Connection {
@@ -11,7 +11,15 @@ export class Connection {
     this.#socket = socket;
     const reader = new FrameReader(onFrame);
     let failure: Error | undefined;
-    socket.on('data', (chunk: Buffer) => reader.push(chunk));
+    socket.on('data', (chunk: Buffer) => {
+      try {
+        reader.push(chunk);
+      } catch (error) {
+        // Whatever wrote there, no frame after it can be trusted.
+        if (!(error instanceof BrokenFrameError)) throw error;
+        socket.destroy(error);
+      }
+    });
     socket.on('error', (error: Error) => {
       failure = error;
     });

@@ -32,6 +32,15 @@ export function encodeFrame(meta: unknown, blobs: readonly Uint8Array[] = []): U
   return [head, ...blobs.filter((blob) => blob.byteLength > 0)];
 }
 
+/** Bytes that are no frame. */
+export class BrokenFrameError extends Error {
+  override readonly name = 'BrokenFrameError';
+
+  constructor(what: string) {
+    super(`not a frame: ${what}`);
+  }
+}
+
 export interface Frame {
   readonly meta: unknown;
   /** Everything after the meta, in one piece. */
@@ -62,8 +71,9 @@ export class FrameReader {
           this.#needed = 4 + length;
           break;
         }
-        const metaLength = data.readUInt32LE(at + 4);
-        const meta: unknown = JSON.parse(data.toString('utf8', at + HEADER, at + HEADER + metaLength));
+        const metaLength = length < 4 ? 0 : data.readUInt32LE(at + 4);
+        if (length < 4 || metaLength > length - 4) throw new BrokenFrameError('lengths that contradict each other');
+        const meta = parseMeta(data.toString('utf8', at + HEADER, at + HEADER + metaLength));
         const blob = data.subarray(at + HEADER + metaLength, at + 4 + length);
         at += 4 + length;
         this.#onFrame({ meta, blob });
@@ -72,5 +82,13 @@ export class FrameReader {
       this.#chunks = rest.length > 0 ? [rest] : [];
       this.#buffered = rest.length;
     }
+  }
+}
+
+function parseMeta(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new BrokenFrameError('its meta is not JSON');
   }
 }

@@ -31,15 +31,11 @@ const CLOSE_GRACE_MS = 200;
 
 export const spawnWorker: SpawnWorker = (options, listener) => {
   const entry = fileURLToPath(new URL('../worker/entry.js', import.meta.url));
-  const child: ChildProcess = spawn(process.execPath, ['--enable-source-maps', entry], {
-    env: options.env,
-    cwd: options.cwd,
-    stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
-  });
-  const socket = child.stdio[3] as Socket;
   let exited: { code: number | null; signal: NodeJS.Signals | null } | undefined;
   let closed = false;
   let told = false;
+  const stdout = new LineSplitter((line) => listener.line('stdout', line));
+  const stderr = new LineSplitter((line) => listener.line('stderr', line));
   const tell = () => {
     if (told || exited === undefined) return;
     told = true;
@@ -47,23 +43,42 @@ export const spawnWorker: SpawnWorker = (options, listener) => {
     stderr.end();
     listener.exit(exited.code, exited.signal);
   };
-  const connection = new Connection(
-    socket,
-    ({ meta, blob }) => listener.message(meta as FromWorker, blob),
-    () => {
-      closed = true;
-      if (exited !== undefined) tell();
-    },
-  );
-  const stdout = new LineSplitter((line) => listener.line('stdout', line));
-  const stderr = new LineSplitter((line) => listener.line('stderr', line));
-  child.stdout?.on('data', (chunk: Buffer) => stdout.push(chunk));
-  child.stderr?.on('data', (chunk: Buffer) => stderr.push(chunk));
-  child.on('error', (error) => {
+  const notStarted = (error: Error) => {
     listener.line('stderr', `the worker process could not be started: ${error.message}`);
     exited ??= { code: -1, signal: null };
     tell();
-  });
+  };
+  let child: ChildProcess;
+  try {
+    child = spawn(process.execPath, ['--enable-source-maps', entry], {
+      env: options.env,
+      cwd: options.cwd,
+      stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+    });
+  } catch (error) {
+    setImmediate(() => notStarted(error instanceof Error ? error : new Error(String(error))));
+    return { pid: undefined, send: () => undefined, kill: () => undefined };
+  }
+  child.on('error', notStarted);
+  // Without descriptors to spare there are no pipes, and the error comes later.
+  const socket = (child.stdio as ChildProcess['stdio'] | undefined)?.[3] as Socket | undefined;
+  if (socket === undefined) return { pid: undefined, send: () => undefined, kill: () => undefined };
+  const connection = new Connection(
+    socket,
+    ({ meta, blob }) => listener.message(meta as FromWorker, blob),
+    (error) => {
+      closed = true;
+      if (exited !== undefined) return tell();
+      // A process that cannot be talked to any more is of no use, whatever it goes on doing.
+      setTimeout(() => {
+        if (exited !== undefined) return;
+        listener.line('stderr', `the connection to the worker was lost${error === undefined ? '' : `: ${error.message}`}`);
+        child.kill('SIGKILL');
+      }, CLOSE_GRACE_MS);
+    },
+  );
+  child.stdout?.on('data', (chunk: Buffer) => stdout.push(chunk));
+  child.stderr?.on('data', (chunk: Buffer) => stderr.push(chunk));
   child.on('exit', (code, signal) => {
     exited ??= { code, signal };
     if (closed) setImmediate(tell);
