@@ -49,10 +49,12 @@ export function decide(input: PolicyInput): Decision {
   }
   const room = Math.min(input.queued, input.batchSize, capacity - held);
   if (input.maxBatchDelay === undefined) {
-    if (held === 0) return { kind: 'dispatch', slot: best, count: room, release: full ? 'full' : 'idle' };
+    // What does not fill a batch for every worker is shared among them, so that none idles while another has a queue.
+    const count = Math.min(room, Math.ceil(input.queued / input.slots.length));
+    if (held === 0) return { kind: 'dispatch', slot: best, count, release: count === input.batchSize ? 'full' : 'idle' };
     // A batch that cannot grow in the worker goes on growing here until it is full.
     if (input.wholeBatch && !(full && held + input.batchSize <= capacity)) return { kind: 'idle' };
-    return { kind: 'dispatch', slot: best, count: room, release: 'prefetch' };
+    return { kind: 'dispatch', slot: best, count: input.wholeBatch ? room : count, release: 'prefetch' };
   }
   if (full) {
     if (held + input.batchSize > capacity) return { kind: 'idle' };

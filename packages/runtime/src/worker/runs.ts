@@ -128,7 +128,7 @@ export class RunPlanner {
     const last = pieces.at(-1)!;
     const filler = Array.from({ length: run.padding }, () => slice(last, rows.at(-1)! - 1, rows.at(-1)!));
     const total = rows.reduce((sum, n) => sum + n, run.padding);
-    const outputs = await this.#session.run(collate([...pieces, ...filler]));
+    const outputs = await this.#session.runRows([...pieces, ...filler]);
     if (Object.values(outputs).some((tensor: Tensor) => tensor.shape[0] !== total)) {
       if (items.length > 1 || run.padding > 0) this.#axis = { kind: 'none', rows: 0 };
       throw new PredictionError(

@@ -1,14 +1,17 @@
 import { statSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
-import type { NamedTensors } from '@onnxserve/handler-kit';
+import { collate, type NamedTensors } from '@onnxserve/handler-kit';
+import { FeedMemory } from './feed-memory.js';
 import { OrtSession } from './ort-session.js';
 import type { Engine, Session, SessionRequest } from './session.js';
-import { type OpenedSession, pack, type ThreadReply, type ThreadRequest, unpack } from './thread-messages.js';
+import { type OpenedSession, type ThreadReply, type ThreadRequest, unpack } from './thread-messages.js';
 
 /** A model file up to this size may also be held in the main thread, where a run costs no hop between threads. */
 const INLINE_MODEL_BYTES = 1024 * 1024;
-/** A run longer than this has no place in the main thread. */
+/** Runs of a model in the main thread should stay below this. */
 const INLINE_RUN_MS = 1;
+/** A run of this length sends a model to the inference thread for good. */
+const LONGEST_INLINE_RUN_MS = 50;
 
 type Pending = { resolve: (reply: Exclude<ThreadReply, { type: 'failed' }>) => void; reject: (error: Error) => void };
 /** `Omit` of each member of a union, not of what they share. */
@@ -16,11 +19,12 @@ type Without<T, K extends keyof T> = T extends unknown ? Omit<T, K> : never;
 
 /**
  * `onnxruntime-node` in a thread of its own, so that handlers and frames never wait for a run. Very small models run in the
- * main thread as long as their runs stay under a millisecond; the first slower run sends them to the thread for good.
+ * main thread as long as their runs stay under a millisecond; the ones that turn out slower move to the thread for good.
  */
 export class OrtEngine implements Engine {
   readonly #thread: Worker;
   readonly #pending = new Map<number, Pending>();
+  readonly #memory = new FeedMemory();
   #nextCall = 1;
   #nextSession = 1;
 
@@ -43,11 +47,12 @@ export class OrtEngine implements Engine {
       statSync(request.file).size <= INLINE_MODEL_BYTES && request.device.type === 'cpu'
         ? await OrtSession.open(request)
         : undefined;
-    return new ThreadedSession(reply.session, inline, async (feeds, outputs) => {
-      const { packed, transfer } = pack(feeds, false);
+    return new ThreadedSession(reply.session, inline, async (pieces, outputs) => {
+      const { packed, transfer } = this.#memory.gather(pieces);
       const ran = await this.#call({ type: 'run', session, feeds: packed, outputs }, transfer);
       if (ran.type !== 'ran') throw new Error('the inference thread answered out of turn');
-      return unpack(ran.outputs);
+      this.#memory.giveBack(ran.feeds);
+      return { outputs: unpack(ran.outputs), ms: (ran.endedAt - ran.startedAt) / 1e6 };
     });
   }
 
@@ -73,18 +78,24 @@ export class OrtEngine implements Engine {
   }
 }
 
-type Run = (feeds: NamedTensors, outputs?: readonly string[]) => Promise<NamedTensors>;
+/** What the inference thread answers: the outputs, and how long the run itself took. */
+type ThreadedRun = (
+  pieces: readonly NamedTensors[],
+  outputs?: readonly string[],
+) => Promise<{ outputs: NamedTensors; ms: number }>;
 
 class ThreadedSession implements Session {
   readonly inputs;
   readonly outputs;
   readonly providers;
-  readonly #threaded: Run;
+  readonly #threaded: ThreadedRun;
   #inline: OrtSession | undefined;
-  /** The first run pays for allocations and says nothing of the later ones. */
-  #warm = false;
+  /** Whether the main thread may run it: unknown until a run in the thread has told how long one takes. */
+  #proven = false;
+  /** Moving average of the runs in the main thread, milliseconds. */
+  #average = 0;
 
-  constructor(opened: OpenedSession, inline: OrtSession | undefined, threaded: Run) {
+  constructor(opened: OpenedSession, inline: OrtSession | undefined, threaded: ThreadedRun) {
     this.inputs = opened.inputs;
     this.outputs = opened.outputs;
     this.providers = opened.providers;
@@ -93,24 +104,30 @@ class ThreadedSession implements Session {
   }
 
   get inMainThread(): boolean {
-    return this.#warm && this.#inline !== undefined;
+    return this.#proven && this.#inline !== undefined;
   }
 
-  async run(feeds: NamedTensors, outputs?: readonly string[]): Promise<NamedTensors> {
-    if (!this.#warm) {
-      // How long a run takes is not known yet, so the first one must not hold the main thread.
-      const started = performance.now();
-      const result = await this.#threaded(feeds, outputs);
-      this.#warm = true;
-      if (performance.now() - started > 20 * INLINE_RUN_MS) this.#leaveMainThread();
-      return result;
+  run(feeds: NamedTensors, outputs?: readonly string[]): Promise<NamedTensors> {
+    return this.runRows([feeds], outputs);
+  }
+
+  async runRows(pieces: readonly NamedTensors[], outputs?: readonly string[]): Promise<NamedTensors> {
+    const inline = this.#proven ? this.#inline : undefined;
+    if (inline === undefined) {
+      const { outputs: results, ms } = await this.#threaded(pieces, outputs);
+      if (this.#inline !== undefined) {
+        if (ms > LONGEST_INLINE_RUN_MS) this.#leaveMainThread();
+        else if (ms < INLINE_RUN_MS) this.#proven = true;
+      }
+      return results;
     }
-    const inline = this.#inline;
-    if (inline === undefined) return await this.#threaded(feeds, outputs);
     const started = performance.now();
-    const result = await inline.run(feeds, outputs);
-    if (performance.now() - started > 5 * INLINE_RUN_MS) this.#leaveMainThread();
-    return result;
+    const results = await inline.run(collate(pieces), outputs);
+    const ms = performance.now() - started;
+    // One slow run may be the machine's doing; a few in a row, or a very slow one, are the model's.
+    this.#average += (ms - this.#average) / 8;
+    if (ms > LONGEST_INLINE_RUN_MS || this.#average > 2 * INLINE_RUN_MS) this.#leaveMainThread();
+    return results;
   }
 
   #leaveMainThread(): void {

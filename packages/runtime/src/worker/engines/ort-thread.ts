@@ -23,8 +23,13 @@ async function answer(request: ThreadRequest): Promise<void> {
         const startedAt = monotonicNow();
         const outputs = await session.run(feeds, request.outputs);
         const endedAt = monotonicNow();
-        const { packed, transfer } = pack(outputs, true);
-        reply({ type: 'ran', call: request.call, outputs: packed, startedAt, endedAt }, transfer);
+        const { packed, transfer } = pack(outputs);
+        const memory = new Set<ArrayBuffer>();
+        for (const { data } of request.feeds) if (!Array.isArray(data)) memory.add(data.buffer as ArrayBuffer);
+        // An engine may hand an input's memory out as an output.
+        for (const buffer of transfer) memory.delete(buffer);
+        const used = [...memory];
+        reply({ type: 'ran', call: request.call, outputs: packed, feeds: used, startedAt, endedAt }, [...transfer, ...used]);
         return;
       }
     }

@@ -9,6 +9,8 @@ export interface Session {
   /** True while runs block the calling thread, which only very short ones may. */
   readonly inMainThread?: boolean;
   run(feeds: NamedTensors, outputs?: readonly string[]): Promise<NamedTensors>;
+  /** One run over the rows of several requests, which fit together as `collate` wants them. */
+  runRows(pieces: readonly NamedTensors[], outputs?: readonly string[]): Promise<NamedTensors>;
 }
 
 export interface SessionRequest {

@@ -25,6 +25,8 @@ export type ThreadReply =
       readonly type: 'ran';
       readonly call: number;
       readonly outputs: PackedTensors;
+      /** The memory of the feeds, to be used again. */
+      readonly feeds: readonly ArrayBuffer[];
       readonly startedAt: number;
       readonly endedAt: number;
     }
@@ -37,14 +39,13 @@ export type PackedTensors = ReadonlyArray<{
   readonly data: DataOf[Datatype];
 }>;
 
-/** @param own true: the arrays belong to the caller alone and are moved; false: they are copied first */
-export function pack(tensors: NamedTensors, own: boolean): { packed: PackedTensors; transfer: ArrayBuffer[] } {
+/** Outputs: the arrays belong to nobody else, so they are moved. */
+export function pack(tensors: NamedTensors): { packed: PackedTensors; transfer: ArrayBuffer[] } {
   const transfer = new Set<ArrayBuffer>();
   const packed = Object.entries(tensors).map(([name, tensor]) => {
-    let data = tensor.data;
+    let { data } = tensor;
     if (!Array.isArray(data)) {
-      const movable =
-        own && data.byteOffset === 0 && data.byteLength === data.buffer.byteLength && data.buffer instanceof ArrayBuffer;
+      const movable = data.byteOffset === 0 && data.byteLength === data.buffer.byteLength && data.buffer instanceof ArrayBuffer;
       if (!movable) data = data.slice();
       transfer.add(data.buffer as ArrayBuffer);
     }
