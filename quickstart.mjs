@@ -46,7 +46,7 @@ async function main({ port, store, serve, install }) {
   const started = performance.now();
 
   if (install && installIsStale()) await step('install the dependencies (npm ci)', () => npm(['ci', '--no-audit', '--no-fund']));
-  await step('build', () => run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-b', 'packages/runtime']));
+  await step('build', () => npm(['run', '--silent', 'build', '--', '--filter=@onnxserve/runtime']));
   mkdirSync(store, { recursive: true });
   for (const name of Object.keys(examples)) {
     const folder = join('packages/examples', name);
@@ -129,7 +129,8 @@ async function npm(args) {
 
 /** Runs a program in the checkout. What it prints is shown only when it fails. */
 async function run(program, args, shell = false) {
-  const child = spawn(program, args, { cwd: root, shell, stdio: ['ignore', 'pipe', 'pipe'] });
+  const env = { ...process.env, TURBO_TELEMETRY_DISABLED: '1' };
+  const child = spawn(program, args, { cwd: root, env, shell, stdio: ['ignore', 'pipe', 'pipe'] });
   running.add(child);
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text) => (output += text));
