@@ -5,3 +5,5 @@ export * from './response-controls.js';
 export { stringify } from './encode/json.js';
 export * from './handlers/index.js';
 export { tensorPostprocess, tensorPreprocess } from './handlers/tensor.js';
+export { checkFeeds } from './onnx/check-feeds.js';
+export { fromOrt, keepHalfFloatsAsBits, signatureOf, toOrt } from './onnx/ort-tensors.js';

@@ -1,6 +1,6 @@
 import type { SessionHandle, TensorSignature } from '../context.js';
 import type { NamedTensors } from '../tensor.js';
-import { checkFeeds } from './check-feeds.js';
+import { checkFeeds } from '../onnx/check-feeds.js';
 
 /** A session without a model: `run` computes the outputs. Feeds are checked against `inputs` as the server does. */
 export function fakeSession(options: {

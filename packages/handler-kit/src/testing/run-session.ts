@@ -1,7 +1,7 @@
 import { collate, rowsOf, shapeKey, split } from '../collate.js';
 import type { SessionHandle } from '../context.js';
 import { type NamedTensors, Tensor } from '../tensor.js';
-import { checkFeeds } from './check-feeds.js';
+import { checkFeeds } from '../onnx/check-feeds.js';
 
 interface Runnable {
   features?: unknown;

@@ -10,7 +10,6 @@ export interface OnnxOptions {
   readonly enableCpuMemArena?: boolean;
   readonly enableMemPattern?: boolean;
   readonly logSeverityLevel?: number;
-  readonly customOpLibraries?: readonly string[];
   readonly freeDimensionOverrides?: Readonly<Record<string, number>>;
   /** Raw session configuration entries (`session.*`); values are sent as strings. */
   readonly configEntries?: Readonly<Record<string, string>>;

@@ -4,7 +4,7 @@ import type { HandlerLog, LoadContext, ModelInfo, SessionHandle } from '@onnxser
 import type { Connection } from '../ipc/connection.js';
 import type { FromWorker, LoadSpec, WireMetric } from '../ipc/messages.js';
 import type { Session } from './engines/session.js';
-import { checkFeeds } from './engines/validate.js';
+import { checkFeeds } from '@onnxserve/handler-kit/internal';
 import { MetricSink } from './item.js';
 
 /** What `load` and the stages of a whole batch get. */

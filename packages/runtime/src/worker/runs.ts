@@ -10,7 +10,7 @@ import {
 } from '@onnxserve/handler-kit';
 import { type ModelAxis, type PlannedRun, planRuns } from '../batching/plan-runs.js';
 import type { Session } from './engines/session.js';
-import { checkFeeds } from './engines/validate.js';
+import { checkFeeds } from '@onnxserve/handler-kit/internal';
 import type { Item } from './item.js';
 
 /** How the model takes several requests in one run, read from its signature. */

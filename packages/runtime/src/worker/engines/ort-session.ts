@@ -1,29 +1,9 @@
-import { join } from 'node:path';
-import type { Datatype, NamedTensors, TensorSignature } from '@onnxserve/handler-kit';
-import { Tensor } from '@onnxserve/handler-kit';
+import type { NamedTensors, TensorSignature } from '@onnxserve/handler-kit';
+import { fromOrt, keepHalfFloatsAsBits, signatureOf, toOrt } from '@onnxserve/handler-kit/internal';
 import * as ort from 'onnxruntime-node';
 import type { SessionRequest } from './session.js';
 
-/** onnxruntime's names of element types, and the protocol's. */
-const datatypeOf: Record<string, Datatype> = {
-  float32: 'FP32',
-  float64: 'FP64',
-  float16: 'FP16',
-  int8: 'INT8',
-  int16: 'INT16',
-  int32: 'INT32',
-  int64: 'INT64',
-  uint8: 'UINT8',
-  uint16: 'UINT16',
-  uint32: 'UINT32',
-  uint64: 'UINT64',
-  bool: 'BOOL',
-  string: 'BYTES',
-};
-const typeOf = Object.fromEntries(Object.entries(datatypeOf).map(([type, datatype]) => [datatype, type])) as Record<
-  Datatype,
-  ort.Tensor.Type
->;
+keepHalfFloatsAsBits(ort);
 
 /** `onnxruntime-node` in the calling thread: `create` and `run` block it. */
 export class OrtSession {
@@ -34,8 +14,8 @@ export class OrtSession {
 
   private constructor(session: ort.InferenceSession, providers: readonly string[]) {
     this.#session = session;
-    this.inputs = session.inputMetadata.map(signature);
-    this.outputs = session.outputMetadata.map(signature);
+    this.inputs = session.inputMetadata.map(signatureOf);
+    this.outputs = session.outputMetadata.map(signatureOf);
     this.providers = providers;
   }
 
@@ -62,7 +42,7 @@ export class OrtSession {
 
   async run(feeds: NamedTensors, outputs?: readonly string[]): Promise<NamedTensors> {
     const given: Record<string, ort.Tensor> = {};
-    for (const name in feeds) given[name] = toOrt(feeds[name]!);
+    for (const name in feeds) given[name] = toOrt(ort, feeds[name]!);
     const results = outputs === undefined ? await this.#session.run(given) : await this.#session.run(given, [...outputs]);
     const named: NamedTensors = {};
     for (const name in results) named[name] = fromOrt(results[name] as ort.Tensor);
@@ -100,11 +80,8 @@ function options(request: SessionRequest, providers: readonly string[]): ort.Inf
     ...(onnx.enableMemPattern === undefined ? {} : { enableMemPattern: onnx.enableMemPattern }),
     ...(onnx.enableProfiling === true ? { enableProfiling: true, profileFilePrefix: onnx.profileFilePrefix ?? 'onnxserve' } : {}),
     ...(onnx.logSeverityLevel === undefined ? {} : { logSeverityLevel: onnx.logSeverityLevel as 0 }),
-    ...(onnx.customOpLibraries === undefined
-      ? {}
-      : { customOpLibraries: onnx.customOpLibraries.map((file) => join(request.directory, file)) }),
     extra: nested(session),
-  } as ort.InferenceSession.SessionOptions;
+  };
 }
 
 /** The binding takes configuration entries as a tree: `session.intra_op.x` is `{session: {intra_op: {x}}}`. */
@@ -117,42 +94,4 @@ function nested(entries: Readonly<Record<string, string>>): Record<string, unkno
     at[parts.at(-1)!] = value;
   }
   return tree;
-}
-
-function signature(meta: ort.InferenceSession.ValueMetadata): TensorSignature {
-  if (!meta.isTensor) throw new Error(`"${meta.name}" is not a tensor; sequences and maps are not supported`);
-  const datatype = datatypeOf[meta.type];
-  if (datatype === undefined) throw new Error(`"${meta.name}" has the element type ${meta.type}, which is not supported`);
-  return { name: meta.name, datatype, shape: meta.shape.map((d) => (typeof d === 'number' ? d : d === '' ? -1 : d)) };
-}
-
-// A Node with Float16Array still accepts the raw bits as Uint16Array or wants them as Float16Array, depending on the binding.
-const Float16 = (
-  globalThis as { Float16Array?: new (buffer: ArrayBufferLike, offset: number, length: number) => ArrayBufferView }
-).Float16Array;
-
-function toOrt(tensor: Tensor): ort.Tensor {
-  if (tensor.datatype === 'BYTES') {
-    const strings = (tensor as Tensor<'BYTES'>).data.map((element) =>
-      typeof element === 'string' ? element : Buffer.from(element).toString('utf8'),
-    );
-    return new ort.Tensor('string', strings, tensor.shape);
-  }
-  const type = typeOf[tensor.datatype];
-  if (tensor.datatype === 'FP16' && Float16 !== undefined) {
-    const bits = (tensor as Tensor<'FP16'>).data;
-    return new ort.Tensor(type, new Float16(bits.buffer, bits.byteOffset, bits.length) as never, tensor.shape);
-  }
-  return new ort.Tensor(type, tensor.data as never, tensor.shape);
-}
-
-function fromOrt(tensor: ort.Tensor): Tensor {
-  const datatype = datatypeOf[tensor.type];
-  if (datatype === undefined) throw new Error(`an output has the element type ${tensor.type}, which is not supported`);
-  let data: unknown = tensor.data;
-  if (datatype === 'FP16' && !(data instanceof Uint16Array)) {
-    const view = data as ArrayBufferView & { length: number };
-    data = new Uint16Array(view.buffer, view.byteOffset, view.length);
-  }
-  return new Tensor(datatype, tensor.dims, data as never);
 }

@@ -1,4 +1,7 @@
-import { type BytesElement, type NamedTensors, PredictionError, type TensorSignature } from '@onnxserve/handler-kit';
+import type { TensorSignature } from '../context.js';
+import type { BytesElement } from '../datatype.js';
+import { PredictionError } from '../errors.js';
+import type { NamedTensors } from '../tensor.js';
 
 /**
  * Checks feeds against the model's inputs, since the engine ignores unknown names and reports the rest without telling whose fault it is.
@@ -8,7 +11,7 @@ export function checkFeeds(feeds: NamedTensors, inputs: readonly TensorSignature
   for (const name in feeds) {
     if (!inputs.some((input) => input.name === name)) {
       throw new PredictionError(
-        `The model has no input "${name}"; its inputs are ${inputs.map((input) => `"${input.name}"`).join(', ')}.`,
+        `the model has no input "${name}"; its inputs are ${inputs.map((input) => `"${input.name}"`).join(', ')}.`,
         400,
       );
     }
@@ -16,16 +19,17 @@ export function checkFeeds(feeds: NamedTensors, inputs: readonly TensorSignature
   for (const input of inputs) {
     const tensor = feeds[input.name];
     const wanted = `${input.datatype} [${input.shape.join(', ')}]`;
-    if (tensor === undefined) throw new PredictionError(`Input "${input.name}" (${wanted}) is missing.`, 400);
+    if (tensor === undefined) throw new PredictionError(`input "${input.name}" (${wanted}) is missing`, 400);
     const got = `${tensor.datatype} [${tensor.shape.join(', ')}]`;
-    if (tensor.datatype !== input.datatype) throw new PredictionError(`Input "${input.name}" wants ${wanted}, got ${got}.`, 400);
+    if (tensor.datatype !== input.datatype)
+      throw new PredictionError(`input "${input.name}" expects ${wanted}, got ${got}`, 400);
     if (tensor.shape.length !== input.shape.length) {
-      throw new PredictionError(`Input "${input.name}" wants ${wanted}, got ${got}: the number of dimensions differs.`, 400);
+      throw new PredictionError(`input "${input.name}" expects ${wanted}, got ${got}: the number of dimensions differs.`, 400);
     }
     if (tensor.datatype === 'BYTES') refuseNul(input.name, tensor.data as readonly BytesElement[]);
     input.shape.forEach((dimension, axis) => {
       if (typeof dimension === 'number' && dimension >= 0 && dimension !== tensor.shape[axis]) {
-        throw new PredictionError(`Input "${input.name}" wants ${wanted}, got ${got}: dimension ${axis} differs.`, 400);
+        throw new PredictionError(`input "${input.name}" expects ${wanted}, got ${got}: dimension ${axis} differs.`, 400);
       }
     });
   }
@@ -36,7 +40,7 @@ function refuseNul(name: string, elements: readonly BytesElement[]): void {
   const at = elements.findIndex((element) => (typeof element === 'string' ? element.includes('\0') : element.includes(0)));
   if (at >= 0)
     throw new PredictionError(
-      `Element ${at} of input "${name}" has a NUL character (\\u0000), which the model cannot take.`,
+      `element ${at} of input "${name}" has a NUL character (\\u0000), which the model cannot take.`,
       400,
     );
 }
