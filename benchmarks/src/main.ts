@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { makeArchive } from './archive.js';
 import { closedLoop, type Measured } from './load.js';
 import { readOptions, usage, type Options } from './options.js';
-import { startEcho, startOnnxserve, type Contestant } from './server-process.js';
+import { startEcho, startWorkload, type Contestant } from './server-process.js';
 import { summary, table, type Point } from './table.js';
 import { workload, type Workload } from './workloads.js';
 
@@ -25,7 +25,7 @@ async function measure(one: Contestant, it: Workload, options: Options, add: (co
 async function round(series: Series, number: number, options: Options, store: string, folder: string): Promise<void> {
   const { workload: it, points } = series;
   const sides = [
-    ['server', () => startOnnxserve(it.name, store, folder)],
+    ['server', () => startWorkload(it.name, store, folder)],
     ['echo', () => startEcho()],
   ] as const;
   for (const [side, start] of number % 2 === 0 ? sides : [...sides].reverse()) {

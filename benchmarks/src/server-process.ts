@@ -36,24 +36,40 @@ async function ended(child: ChildProcess): Promise<void> {
   clearTimeout(giveUp);
 }
 
+export interface OnnxserveProcess extends Omit<Contestant, 'url'> {
+  readonly inference: string;
+  readonly management: string;
+  readonly metrics: string;
+}
+
 /** onnxserve with one workload, on free ports, its logs in `folder`. */
-export async function startOnnxserve(name: WorkloadName, store: string, folder: string): Promise<Contestant> {
+export async function startWorkload(name: WorkloadName, store: string, folder: string): Promise<Contestant> {
+  const server = await startOnnxserve([`${name}=${name}.mar`], store, folder);
+  return { ...server, url: `${server.inference}/predictions/${name}` };
+}
+
+/** @param config keys of config.properties */
+export async function startOnnxserve(
+  models: readonly string[],
+  store: string,
+  folder: string,
+  config: Readonly<Record<string, string>> = {},
+): Promise<OnnxserveProcess> {
   const temp = join(folder, 'tmp');
   mkdirSync(temp, { recursive: true });
-  const listeners = ['inference_address', 'management_address', 'metrics_address'].flatMap((key) => [
-    '--set',
-    `${key}=http://127.0.0.1:0`,
-  ]);
+  const addresses = ['inference_address', 'management_address', 'metrics_address'].map((key) => [key, 'http://127.0.0.1:0']);
+  const settings = [...addresses, ...Object.entries(config)].flatMap(([key, value]) => ['--set', `${key}=${value}`]);
   const args = [
     command,
     'start',
     '--model-store',
     store,
     '--models',
-    `${name}=${name}.mar`,
+    ...models,
     '--no-config-snapshots',
     '--disable-token-auth',
-    ...listeners,
+    '--enable-model-api',
+    ...settings,
   ];
   const started = performance.now();
   const env = {
@@ -66,13 +82,14 @@ export async function startOnnxserve(name: WorkloadName, store: string, folder: 
   };
   const child = spawn(process.execPath, args, { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] });
   try {
-    const { inference, failures } = await line(child, (text) => {
+    const { failures, ...addresses } = await line(child, (text) => {
       if (!text.startsWith('{"event":"ready"')) return undefined;
-      return JSON.parse(text) as { readonly inference: string; readonly failures: readonly string[] };
+      return JSON.parse(text) as Record<'inference' | 'management' | 'metrics', string> & {
+        readonly failures: readonly string[];
+      };
     });
     if (failures.length > 0) throw new Error(failures.join('\n'));
-    const base = inference.includes('://') ? inference : `http://${inference}`;
-    return { url: `${base}/predictions/${name}`, readyMs: performance.now() - started, stop: () => ended(child) };
+    return { ...addresses, readyMs: performance.now() - started, stop: () => ended(child) };
   } catch (error) {
     await ended(child);
     throw error;

@@ -23,6 +23,7 @@ export async function checkModel(file: string, shownName: string): Promise<void>
   const engine = import.meta.resolve('onnxruntime-node');
   const node = spawn(process.execPath, ['--input-type=module', '--eval', child, file, engine], {
     stdio: ['ignore', 'ignore', 'pipe'],
+    env: { ...process.env, ORT_DISABLE_TELEMETRY: '1' },
     // The engine finds external data from the model's own path, wherever the process stands.
     cwd: fileURLToPath(new URL('.', import.meta.url)),
   });

@@ -99,6 +99,8 @@ async function leaveRoot(directory: string, root: Root): Promise<void> {
   root.lock?.close();
   await rm(join(root.path, marker), { force: true });
   await rm(join(root.path, lock), { force: true });
+  // Links to the packages that handlers share, made by workers.
+  await rm(join(root.path, 'node_modules'), { recursive: true, force: true });
   await rmdir(root.path).catch(() => undefined);
 }
 

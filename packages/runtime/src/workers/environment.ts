@@ -17,6 +17,8 @@ export function workerEnvironment(
     MALLOC_ARENA_MAX: '2',
     MALLOC_TRIM_THRESHOLD_: '131072',
     TOKENIZERS_PARALLELISM: 'false',
+    // The engine's own would leave files in the temp directory and name a host outside.
+    ORT_DISABLE_TELEMETRY: '1',
     ...env,
   };
 }
