@@ -63,6 +63,8 @@ export class Batcher {
    * @throws {ServeError} at once when the queue is full or closed; later whatever became of the request
    */
   submit(request: PredictRequest, unserved?: ServeError): Promise<PredictReply> {
+    // What came in this turn and can go to a worker does not count as waiting.
+    if (this.#pumpScheduled && (this.#queue.length >= this.#settings.jobQueueSize || this.#settings.useJobTicket)) this.pump();
     const refusal = this.#refusal(unserved);
     if (refusal !== undefined) {
       this.#publish(request, refusal, monotonicNow(), undefined, 0, undefined, 0);
