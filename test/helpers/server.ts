@@ -54,7 +54,8 @@ export interface TestServer {
   /** Waits until the model has as many ready workers as asked, its minWorkers by default. */
   untilReady(model: string, workers?: number): Promise<Model>;
   addModel(name: string, options: MarOptions): Promise<void>;
-  stop(): Promise<void>;
+  /** Ends it and waits for that. @returns the exit code, or the signal that ended it */
+  stop(): Promise<number | string | null>;
 }
 
 interface Started {
@@ -137,9 +138,10 @@ export async function startServer(options: ServerOptions): Promise<TestServer> {
   const stop = async () => {
     child.kill('SIGTERM');
     const timer = setTimeout(() => child.kill('SIGKILL'), 20_000);
-    await exit;
+    const code = await exit;
     clearTimeout(timer);
     await rm(folder, { recursive: true, force: true });
+    return code;
   };
   try {
     const { inference, management, metrics, failures = [] } = await announced(started);

@@ -129,7 +129,8 @@ export class ServedModel {
   /** Refuses what comes, lets what was accepted finish within the time, ends the workers, removes the unpacked copy. */
   async close(reason: ServeError, timeoutMs: number): Promise<void> {
     this.batcher.close(reason, false);
-    const hopeful = this.pool.workers.some((worker) => worker.promising);
+    // A first load may take minutes or never end; who waits for it is answered.
+    const hopeful = this.pool.workers.some((worker) => worker.serving);
     const finished = hopeful && (await within(this.batcher.empty(), timeoutMs));
     if (!finished) this.batcher.close(reason, true);
     await this.pool.stop(!finished);

@@ -56,13 +56,19 @@ export function textOf(thrown: unknown): string {
   try {
     return String(thrown instanceof Error ? thrown.message : thrown);
   } catch {
-    return `a ${typeof thrown} without a string form`;
+    return `a thrown ${typeof thrown} without a string form`;
   }
 }
 
 /** The stack with those of the causes, for the log. */
 export function stackOf(thrown: unknown, depth = 0): string {
   if (!(thrown instanceof Error)) return `${textOf(thrown)}, which is not an Error`;
-  const own = typeof thrown.stack === 'string' ? thrown.stack : textOf(thrown);
+  let own: string;
+  try {
+    // Made when it is first asked for, and that may throw as well.
+    own = String(thrown.stack ?? thrown);
+  } catch {
+    own = textOf(thrown);
+  }
   return thrown.cause instanceof Error && depth < 10 ? `${own}\nCaused by: ${stackOf(thrown.cause, depth + 1)}` : own;
 }

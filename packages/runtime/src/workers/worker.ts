@@ -93,6 +93,11 @@ export class Worker implements Slot {
     return this.#state.at !== 'gave-up';
   }
 
+  /** Takes requests, or did before a death that it is expected to come back from. */
+  get serving(): boolean {
+    return this.#state.at === 'ready' || (this.#served && this.promising);
+  }
+
   /** Takes requests now, or will soon: it runs, it starts, or it is between a death in service and its replacement. */
   get promising(): boolean {
     switch (this.#state.at) {
@@ -260,6 +265,8 @@ export class Worker implements Slot {
       `Model "${spec.name}" gave no answer within ${responseTimeout} s (responseTimeout); its worker is replaced.`,
     );
     this.#log('error', 'log', error.message);
+    // Before anything goes back to the queue, or it would be handed to the same process again.
+    this.accepting = false;
     this.#held.blame(error);
     this.lastError = error;
     if ('process' in this.#state) this.#state.process.kill('SIGKILL');
