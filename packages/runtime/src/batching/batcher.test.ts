@@ -63,7 +63,7 @@ const reply = (body = 'ok'): PredictReply => ({
 /** The code of the error, or the body. */
 const outcome = (promise: Promise<PredictReply>) =>
   promise.then(
-    ({ body }) => String(body),
+    ({ body }) => (body as Buffer).toString(),
     (error: unknown) => (error instanceof ServeError ? error.code : 'no ServeError'),
   );
 /** Lets the batcher hand over what came in one turn. */
@@ -79,7 +79,7 @@ function many(batcher: Batcher, count: number): Array<Promise<string>> {
   return all;
 }
 function finish(batcher: Batcher, slot: FakeSlot, body?: string): void {
-  for (const job of [...slot.jobs]) batcher.succeed(job, reply(body));
+  for (const job of slot.jobs) batcher.succeed(job, reply(body));
   batcher.pump();
 }
 const gone = new ServeError('MODEL_NOT_FOUND', 'gone');

@@ -76,6 +76,10 @@ export class RunPlanner {
     const parts = new Map<Item, NamedTensors[]>();
     const open = new Map<Item, number>();
     for (const { pieces } of runs) for (const { item } of pieces) open.set(items[item]!, (open.get(items[item]!) ?? 0) + 1);
+    for (const item of items) {
+      // Under a fixed axis nothing would run for it, and nobody would answer.
+      if (!open.has(item)) listener.failed(item, new PredictionError('The input has no rows.', 400));
+    }
     for (const run of runs) {
       const mates = [...new Set(run.pieces.map(({ item }) => items[item]!))].filter((item) => open.has(item));
       if (mates.length === 0) continue;

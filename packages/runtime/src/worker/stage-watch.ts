@@ -25,7 +25,7 @@ export class StageWatch {
     if (this.#limitMs <= 0) return;
     this.#since.delete(item);
     this.#since.set(item, monotonicNow());
-    this.#timer ??= setTimeout(this.#check, this.#limitMs);
+    if (this.#timer === undefined) this.#timer = setTimeout(this.#check, this.#limitMs);
   }
 
   leave(item: Item): void {

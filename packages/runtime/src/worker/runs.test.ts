@@ -1,0 +1,96 @@
+import { type NamedTensors, Tensor } from '@onnxserve/handler-kit';
+import { describe, expect, it } from 'vitest';
+import { FakeSession, item, rows, valuesOf } from '../../test-support/worker.js';
+import type { Item } from './item.js';
+import { axisOf, RunPlanner } from './runs.js';
+
+/** What became of each item: its values, or the message of its error. */
+async function runAll(session: FakeSession, features: readonly unknown[], maxRows = 4) {
+  const planner = new RunPlanner(session, axisOf(session), maxRows, 'm');
+  const items = features.map((it, job) => item(job, it));
+  for (const it of items) planner.prepare(it);
+  const outcomes = new Map<Item, number[] | string>();
+  const settle = (it: Item, outcome: number[] | string) => {
+    expect(outcomes.has(it)).toBe(false);
+    outcomes.set(it, outcome);
+  };
+  await planner.run(items, {
+    done: (it, outputs: NamedTensors) => settle(it, valuesOf(outputs)),
+    failed: (it, error) => settle(it, (error as Error).message),
+  });
+  return { outcomes: items.map((it) => outcomes.get(it)), batchSizes: items.map(({ batchSize }) => batchSize) };
+}
+
+describe('the batch axis of a model', () => {
+  const session = (inputs: Array<Array<number | string>>, outputs: Array<Array<number | string>>) => ({
+    inputs: inputs.map((shape, i) => ({ name: `i${i}`, datatype: 'FP32' as const, shape })),
+    outputs: outputs.map((shape, i) => ({ name: `o${i}`, datatype: 'FP32' as const, shape })),
+  });
+  it.each<[string, Array<Array<number | string>>, Array<Array<number | string>>, string]>([
+    ['one name everywhere', [['n', 3], ['n']], [['n', 2]], 'dynamic'],
+    ['no names', [[-1, 3]], [[-1]], 'dynamic'],
+    ['fixed', [[4, 3]], [[4]], 'fixed'],
+    ['outputs of another length', [['n', 3]], [['found', 6]], 'none'],
+    ['a scalar output', [['n', 3]], [[]], 'none'],
+    ['no inputs', [], [[1]], 'none'],
+    ['fixed in, free out', [[1, 3]], [['k']], 'none'],
+  ])('%s', (_, inputs, outputs, kind) => {
+    expect(axisOf(session(inputs, outputs) as never).kind).toBe(kind);
+  });
+});
+
+describe('a dynamic axis', () => {
+  it('runs several items together and gives each its own rows', async () => {
+    const session = new FakeSession();
+    const { outcomes, batchSizes } = await runAll(session, [rows(1), rows(2, 3), rows(4), rows(5, 6, 7, 8, 9)]);
+    expect(outcomes).toEqual([[101], [102, 103], [104], [105, 106, 107, 108, 109]]);
+    expect(session.runs).toEqual([
+      [1, 2, 3, 4],
+      [5, 6, 7, 8, 9],
+    ]);
+    expect(batchSizes).toEqual([3, 3, 3, 1]);
+  });
+
+  it('repeats a run that fails item by item', async () => {
+    const { outcomes } = await runAll(new FakeSession(), [rows(1), rows(-2), rows(3)]);
+    expect(outcomes).toEqual([[101], expect.stringContaining('out of data bounds'), [103]]);
+  });
+});
+
+describe('a fixed axis of 4', () => {
+  it.each([1, 2, 3, 4, 5, 6, 7, 8, 9])('takes %i rows', async (count) => {
+    const session = new FakeSession(4);
+    const given = Array.from({ length: count }, (_, i) => i + 1);
+    const { outcomes } = await runAll(session, [rows(...given)]);
+    expect(outcomes).toEqual([given.map((value) => value + 100)]);
+    expect(session.runs.every(({ length }) => length === 4)).toBe(true);
+  });
+
+  it('fails only who is to blame, whatever runs its rows were in', async () => {
+    const { outcomes } = await runAll(new FakeSession(4), [rows(1, 2, 3), rows(4, -5, 6), rows(7, 8, 9)]);
+    expect(outcomes).toEqual([[101, 102, 103], expect.stringContaining('out of data bounds'), [107, 108, 109]]);
+  });
+
+  it('answers an item without rows', async () => {
+    const { outcomes } = await runAll(new FakeSession(4), [rows(), rows(1)]);
+    expect(outcomes[0]).toEqual(expect.stringContaining('no rows'));
+    expect(outcomes[1]).toEqual([101]);
+  });
+});
+
+it('runs one by one from then on when a model returns other rows than it got', async () => {
+  class Odd extends FakeSession {
+    override async run(feeds: NamedTensors): Promise<NamedTensors> {
+      const all = await super.run(feeds);
+      return valuesOf(all).length > 1 ? { y: new Tensor('FP32', [1, 1], Float32Array.of(0)) } : all;
+    }
+  }
+  const { outcomes } = await runAll(new Odd(), [rows(1), rows(2), rows(3)]);
+  expect(outcomes).toEqual([[101], [102], [103]]);
+});
+
+it.each([undefined, null, 5, {}, { x: [1] }])('refuses %j from preprocess', (features) => {
+  const session = new FakeSession();
+  const planner = new RunPlanner(session, axisOf(session), 4, 'm');
+  expect(() => planner.prepare(item(1, features))).toThrow('object of tensors');
+});
