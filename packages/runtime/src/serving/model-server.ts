@@ -41,8 +41,6 @@ const LARGEST_PAGE = 100;
 export class ModelServer implements ManagementService, InferenceService {
   readonly #options: ModelServerOptions;
   readonly #table = new VersionTable<ServedModel>();
-  /** Model and version that a registration works on: two at once must not both succeed. */
-  readonly #claimed = new Set<string>();
   #nextWorker: number;
   #draining: ServeError | undefined;
   /** Start-up models that could not even be registered: a server without them must not look fine. */
@@ -237,10 +235,7 @@ export class ModelServer implements ManagementService, InferenceService {
     loadedAtStartup: boolean,
   ): Promise<ServedModel> {
     const { config, cpus, spawn } = this.#options;
-    const key = JSON.stringify([archive.name, archive.version]);
     try {
-      if (this.#claimed.has(key))
-        throw new ServeError('CONFLICT', `Model "${archive.name}" version ${archive.version} is being registered already.`);
       const model = new ServedModel({
         archive,
         config,
