@@ -1,20 +1,11 @@
 import type { BatchContext, HandlerResult, StagedHandler, WholeBatchHandler } from '@onnxserve/handler-kit';
+import { WrongLengthError } from './errors.js';
 import type { Item } from './item.js';
 
 /** Told of each item what the handler made of it. */
 export interface CallListener<T> {
   done(item: Item, output: T): void;
   failed(item: Item, error: unknown): void;
-}
-
-/** The handler returned another number of results than it got requests. Its message is meant for clients. */
-export class WrongLengthError extends Error {
-  constructor(model: string, stage: 'inference' | 'handle', wanted: number, got: unknown) {
-    const what = Array.isArray(got) ? `${got.length}` : `${got === null ? 'null' : typeof got} instead of a list`;
-    super(
-      `The handler of model "${model}" must return one result for each request from ${stage}(): expected ${wanted}, got ${what}.`,
-    );
-  }
 }
 
 /** Runs a handler's own inference. Never rejects; a call that throws is repeated item by item. */

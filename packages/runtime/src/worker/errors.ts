@@ -9,11 +9,24 @@ const outOfMemory =
 const badValues =
   /out of data bounds|INVALID_ARGUMENT|Got invalid dimensions|cannot be reshaped|index(?:es)? .*out of (?:range|bounds)/i;
 
+/** The handler returned another number of results than it got requests. Its message is meant for clients. */
+export class WrongLengthError extends Error {
+  constructor(model: string, stage: 'inference' | 'handle', wanted: number, got: unknown) {
+    const what = Array.isArray(got) ? `${got.length}` : `${got === null ? 'null' : typeof got} instead of a list`;
+    super(
+      `The handler of model "${model}" must return one result for each request from ${stage}(): expected ${wanted}, got ${what}.`,
+    );
+  }
+}
+
 /** How an error of a stage is told to the client, and whether the log needs its stack. */
 export function toWireError(thrown: unknown, stage: Stage, model: string): { wire: WireError; bug: boolean } {
   if (thrown instanceof PredictionError) {
     const { message, status, reason } = thrown;
     return { wire: { code: 'PREDICTION_ERROR', message, status, reason }, bug: status >= 500 };
+  }
+  if (thrown instanceof WrongLengthError) {
+    return { wire: { code: 'HANDLER_FAILED', message: thrown.message, reason: 'handler-error' }, bug: true };
   }
   const message = textOf(thrown);
   if (outOfMemory.test(message)) {
@@ -71,4 +84,26 @@ export function stackOf(thrown: unknown, depth = 0): string {
     own = textOf(thrown);
   }
   return thrown.cause instanceof Error && depth < 10 ? `${own}\nCaused by: ${stackOf(thrown.cause, depth + 1)}` : own;
+}
+
+/** The handler waits for something that never comes. @param limit seconds */
+export function hung(model: string, limit: number): WireError {
+  return {
+    code: 'RESPONSE_TIMEOUT',
+    message: `The handler of model "${model}" gave no answer within ${limit} s (responseTimeout).`,
+  };
+}
+
+/** Nobody waits for the answer any more. */
+export function unwanted(expired: boolean): WireError {
+  return expired
+    ? { code: 'DEADLINE_EXCEEDED', message: 'The request expired before it was answered.' }
+    : { code: 'CANCELLED', message: 'The client closed the connection before the answer was ready.' };
+}
+
+export function tooLarge(bytes: number, limit: number): WireError {
+  return {
+    code: 'RESPONSE_TOO_LARGE',
+    message: `The answer has ${bytes} bytes, the limit is ${limit} (max_response_size in config.properties).`,
+  };
 }

@@ -6,11 +6,12 @@ import { monotonicNow } from '../domain/request.js';
 import type { Connection } from '../ipc/connection.js';
 import type { FromWorker, WireItem } from '../ipc/messages.js';
 import type { Session } from './engines/session.js';
-import { customInference, handleBatch, WrongLengthError } from './batch-calls.js';
-import { type Stage, stackOf, toWireError } from './errors.js';
+import { customInference, handleBatch } from './batch-calls.js';
+import { hung, type Stage, stackOf, tooLarge, toWireError, unwanted } from './errors.js';
 import { Item } from './item.js';
 import { type EncodedAnswer, Outbox } from './outbox.js';
 import { RunPlanner } from './runs.js';
+import { isThenable, postprocess } from './stages.js';
 import { StageWatch } from './stage-watch.js';
 
 export interface PipelineOptions {
@@ -274,12 +275,8 @@ export class Pipeline {
       return;
     }
     if (body.byteLength > this.#options.maxResponseSize) {
-      const { maxResponseSize } = this.#options;
       item.lap('encode');
-      this.#outbox.fail(item, {
-        code: 'RESPONSE_TOO_LARGE',
-        message: `The answer has ${body.byteLength} bytes, the limit is ${maxResponseSize} (max_response_size in config.properties).`,
-      });
+      this.#outbox.fail(item, tooLarge(body.byteLength, this.#options.maxResponseSize));
       this.#forget(item);
       return;
     }
@@ -309,8 +306,6 @@ export class Pipeline {
   }
 
   #explainError(item: Item, error: unknown, stage: Stage) {
-    if (error instanceof WrongLengthError)
-      return { code: 'HANDLER_FAILED' as const, message: error.message, reason: 'handler-error' };
     const { wire, bug } = toWireError(error, stage, this.#options.model);
     if (bug) {
       this.#say({ type: 'log', level: 'error', message: stackOf(error), fields: { requestId: item.wire.id, stage } });
@@ -322,10 +317,7 @@ export class Pipeline {
   #expire(item: Item): void {
     if (!this.#items.has(item.wire.job)) return;
     const { model, responseTimeout } = this.#options;
-    const error = {
-      code: 'RESPONSE_TIMEOUT' as const,
-      message: `The handler of model "${model}" gave no answer within ${responseTimeout} s (responseTimeout).`,
-    };
+    const error = hung(model, responseTimeout);
     item.timedOut = error;
     item.cancel();
     this.#say({ type: 'log', level: 'error', message: error.message, fields: { requestId: item.wire.id } });
@@ -343,12 +335,7 @@ export class Pipeline {
     const expired = item.wire.deadline !== undefined && monotonicNow() > item.wire.deadline;
     if (!item.cancelled && !expired) return false;
     item.cancel();
-    this.#outbox.fail(item, {
-      code: expired ? 'DEADLINE_EXCEEDED' : 'CANCELLED',
-      message: expired
-        ? 'The request expired before it was answered.'
-        : 'The client closed the connection before the answer was ready.',
-    });
+    this.#outbox.fail(item, unwanted(expired));
     this.#forget(item);
     return true;
   }
@@ -360,17 +347,4 @@ export class Pipeline {
   #say(message: FromWorker): void {
     this.#options.connection.send(message);
   }
-}
-
-function postprocess(
-  staged: StagedHandler<unknown, unknown, unknown>,
-  outputs: unknown,
-  item: Item,
-): HandlerResult | Promise<HandlerResult> {
-  if (item.wire.kind === 'explain') return staged.explain!(outputs, item.ctx);
-  return staged.postprocess === undefined ? (outputs as HandlerResult) : staged.postprocess(outputs, item.ctx);
-}
-
-function isThenable<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
-  return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function';
 }

@@ -3,10 +3,10 @@ import type { Batcher } from '../batching/batcher.js';
 import type { Job, Slot } from '../batching/job.js';
 import { handlerMetric, workerChanged, workerLog } from '../domain/events.js';
 import { ServeError } from '../domain/errors.js';
-import { monotonicNow } from '../domain/request.js';
 import type { FromWorker, LoadedInfo, LoadSpec } from '../ipc/messages.js';
 import { type FailureHistory, nextAttempt } from './backoff.js';
 import { HeldJobs, toError } from './held-jobs.js';
+import { ResponseTimer } from './response-timer.js';
 import type { SpawnOptions, SpawnWorker, WorkerProcess } from './worker-process.js';
 
 export type WorkerState =
@@ -35,8 +35,6 @@ export interface WorkerOptions {
 }
 
 const STDERR_LINES = 20;
-/** How many times the response timeout a worker that runs nothing may be silent. */
-const BLOCKED_FACTOR = 1.25;
 /** One worker of a model: a place that a process fills, and is refilled by the back-off ladder when the process fails. */
 export class Worker implements Slot {
   readonly workerId: string;
@@ -46,11 +44,11 @@ export class Worker implements Slot {
   lastError: ServeError | undefined;
   readonly #options: WorkerOptions;
   readonly #held: HeldJobs;
+  readonly #silence: ResponseTimer;
   #state: WorkerState = { at: 'stopped' };
   #failures: FailureHistory = { failures: 0, firstAt: 0 };
   #stderr: string[] = [];
   #timer: NodeJS.Timeout | undefined;
-  #responseTimer: NodeJS.Timeout | undefined;
   /** The present run of failures began with the death of a worker that had loaded. */
   #served = false;
   #stopped: Array<() => void> = [];
@@ -66,6 +64,7 @@ export class Worker implements Slot {
         if ('process' in this.#state) this.#state.process.send(message, blobs);
       },
     });
+    this.#silence = new ResponseTimer(options.responseTimeout, this.#held, () => this.#timedOut());
   }
 
   get jobs(): Set<Job> {
@@ -178,7 +177,7 @@ export class Worker implements Slot {
 
   send(jobs: readonly Job[]): void {
     this.#held.hand(jobs);
-    this.#armResponseTimer();
+    this.#silence.arm();
   }
 
   cancel(job: Job): void {
@@ -239,25 +238,6 @@ export class Worker implements Slot {
     this.#options.batcher.pump();
   }
 
-  /** One timer a worker: re-armed for what is left whenever there was progress meanwhile. */
-  #armResponseTimer(limit = this.#options.responseTimeout): void {
-    const { responseTimeout } = this.#options;
-    if (responseTimeout <= 0 || this.#responseTimer !== undefined) return;
-    const left = limit * 1000 - (monotonicNow() - this.progressAt) / 1e6;
-    this.#responseTimer = setTimeout(
-      () => {
-        this.#responseTimer = undefined;
-        if (this.#held.empty) return;
-        if (this.#held.waitsForClients) this.progressAt = monotonicNow();
-        // A handler that hangs before its run is found by the worker itself, unless it blocks its thread.
-        const limit = responseTimeout * (this.#held.running ? 1 : BLOCKED_FACTOR);
-        if (monotonicNow() - this.progressAt < limit * 1e9 - 1e6) return this.#armResponseTimer(limit);
-        this.#timedOut();
-      },
-      Math.max(1, left),
-    );
-  }
-
   #timedOut(): void {
     const { spec, responseTimeout } = this.#options;
     const error = new ServeError(
@@ -274,8 +254,7 @@ export class Worker implements Slot {
 
   #exited(code: number | null, signal: NodeJS.Signals | null): void {
     clearTimeout(this.#timer);
-    clearTimeout(this.#responseTimer);
-    this.#responseTimer = undefined;
+    this.#silence.stop();
     const { batcher, spec, maxRetryTimeout } = this.#options;
     const before = this.#state;
     const how = signal === null ? `exit code ${code}` : `signal ${signal}`;
