@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ServeError } from '../domain/errors.js';
-import { monotonicNow, noStages, type PredictReply, type PredictRequest } from '../domain/request.js';
+import { type Client, monotonicNow, noStages, type PredictReply, type PredictRequest } from '../domain/request.js';
 import { Batcher, type BatcherSettings } from './batcher.js';
 import type { Job, Slot } from './job.js';
 
@@ -48,7 +48,7 @@ const request = (changes: Partial<PredictRequest> = {}): PredictRequest => ({
   query: [],
   body: Buffer.alloc(0),
   receivedAt: monotonicNow(),
-  signal: undefined,
+  client: undefined,
   ...changes,
 });
 const reply = (body = 'ok'): PredictReply => ({
@@ -239,10 +239,10 @@ describe('the end', () => {
 describe('clients that do not wait', () => {
   it('leave the queue', async () => {
     const batcher = make();
-    const abort = new AbortController();
-    const left = outcome(ask(batcher, { signal: abort.signal }));
+    const client: Client = { gone: false, onGone: undefined };
+    const left = outcome(ask(batcher, { client }));
     const stays = outcome(ask(batcher));
-    abort.abort();
+    client.onGone?.();
     expect(await left).toBe('CANCELLED');
     const slot = new FakeSlot();
     batcher.attach(slot);
@@ -253,7 +253,7 @@ describe('clients that do not wait', () => {
 
   it('are gone before they are queued', async () => {
     const batcher = make();
-    expect(await outcome(ask(batcher, { signal: AbortSignal.abort() }))).toBe('CANCELLED');
+    expect(await outcome(ask(batcher, { client: { gone: true, onGone: undefined } }))).toBe('CANCELLED');
     expect(batcher.pending).toBe(0);
   });
 
@@ -261,9 +261,9 @@ describe('clients that do not wait', () => {
     const batcher = make({ batchSize: 1 });
     const slot = new FakeSlot();
     batcher.attach(slot);
-    const abort = new AbortController();
-    const left = outcome(ask(batcher, { signal: abort.signal }));
-    abort.abort();
+    const client: Client = { gone: false, onGone: undefined };
+    const left = outcome(ask(batcher, { client }));
+    client.onGone?.();
     expect(await left).toBe('CANCELLED');
     const [job] = slot.jobs;
     expect(slot.cancelled).toEqual([job]);

@@ -88,7 +88,7 @@ export class Batcher {
       };
       this.#inFlight++;
       this.#queue.push(job);
-      if (request.signal !== undefined || deadline !== undefined) watch(job, this.#abandon);
+      if (request.client !== undefined || deadline !== undefined) watch(job, this.#abandon);
       this.#pumpSoon();
     });
   }

@@ -7,13 +7,15 @@ export const LONGEST_TIMER = 2_147_483_647;
 
 /** Tells when a job's client leaves or its deadline passes, wherever the job is, until the job is answered. */
 export function watch(job: Job, abandon: (job: Job, error: ServeError) => void): void {
-  const { signal } = job.request;
+  const { client } = job.request;
   const leave = () => abandon(job, new ServeError('CANCELLED', 'The client closed the connection before the answer was ready.'));
-  if (signal?.aborted === true) {
-    leave();
-    return;
+  if (client !== undefined) {
+    if (client.gone) {
+      leave();
+      return;
+    }
+    client.onGone = leave;
   }
-  signal?.addEventListener('abort', leave, { once: true });
   let timer: NodeJS.Timeout | undefined;
   const { deadline } = job;
   if (deadline !== undefined) {
@@ -27,7 +29,7 @@ export function watch(job: Job, abandon: (job: Job, error: ServeError) => void):
   }
   job.unwatch = () => {
     job.unwatch = undefined;
-    signal?.removeEventListener('abort', leave);
+    if (client !== undefined) client.onGone = undefined;
     clearTimeout(timer);
   };
 }

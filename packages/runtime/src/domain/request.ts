@@ -2,6 +2,13 @@ import type { ServeError } from './errors.js';
 
 export type RequestKind = 'predict' | 'explain' | 'describe';
 
+/** Whoever waits for an answer and may leave before it comes. A plain pair of fields, since every request has one. */
+export interface Client {
+  readonly gone: boolean;
+  /** Called once, when the client leaves. */
+  onGone: (() => void) | undefined;
+}
+
 /** One inference request as the front knows it. Nothing in it is decoded: that is the worker's work. */
 export interface PredictRequest {
   readonly id: string;
@@ -20,8 +27,8 @@ export interface PredictRequest {
   readonly receivedAt: number;
   /** Monotonic nanoseconds after which nobody waits for the answer. */
   readonly deadline?: number;
-  /** Aborted when the client has left. */
-  readonly signal: AbortSignal | undefined;
+  /** Whoever waits for the answer; undefined when nobody can leave. */
+  readonly client: Client | undefined;
 }
 
 /** Where the time of a request went, in nanoseconds; every stage was measured on its own. */

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { FakeInference, Wire, gate, jsonOf, open, reply } from '../../test-support/listeners.js';
 import { type HttpEnded, httpEnded } from '../domain/events.js';
@@ -225,20 +224,20 @@ describe('events', () => {
 });
 
 describe('a client that leaves', () => {
-  it('aborts its request', async () => {
-    const aborted = gate();
+  it('is noticed while its request waits', async () => {
+    const noticed = gate();
     const inference = new FakeInference(async (request) => {
-      if (!request.signal) throw new Error('no signal');
-      const gone = once(request.signal, 'abort');
+      const { client } = request;
+      if (!client) throw new Error('no client');
+      client.onGone = () => noticed.open();
       wire.socket.destroy();
-      await gone;
-      aborted.open();
+      await noticed.promise;
       return reply('unused' as never);
     });
     const { at } = await open({}, { inference });
     const wire = await Wire.to(at.inference);
     wire.send(`${head('POST', '/predictions/kit', 'Content-Length: 2')}hi`);
-    await aborted.promise;
-    expect(inference.last.signal?.aborted).toBe(true);
+    await noticed.promise;
+    expect(inference.last.client?.gone).toBe(true);
   });
 });

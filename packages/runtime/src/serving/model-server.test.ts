@@ -116,7 +116,7 @@ const predict = (modelName: string, modelVersion?: string) =>
       query: [],
       body: Buffer.alloc(0),
       receivedAt: monotonicNow(),
-      signal: undefined,
+      client: undefined,
     } satisfies PredictRequest)
     .then(
       ({ body }) => (body as Buffer).toString(),

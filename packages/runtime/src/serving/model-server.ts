@@ -310,7 +310,7 @@ async function customizedDescription(model: ServedModel): Promise<ModelDescripti
     query: [],
     body: Buffer.alloc(0),
     receivedAt: monotonicNow(),
-    signal: undefined,
+    client: undefined,
   });
   const chunks: Buffer[] = [];
   if (Buffer.isBuffer(reply.body)) chunks.push(reply.body);

@@ -3,7 +3,7 @@ import * as module from 'node:module';
 import { basename, dirname, join } from 'node:path';
 
 /** Packages that a handler may import without bringing them: there must be one copy of the kit, and native ones do not travel. */
-const PROVIDED = ['@onnxserve/handler-kit', 'sharp', 'tokenizers', 'onnxruntime-node'];
+const PROVIDED = ['@onnxserve/handler-kit', 'sharp', '@napi-rs/image', 'tokenizers', 'onnxruntime-node'];
 /** Folders that archives are unpacked into; only there may anything be added. */
 const OWN_FOLDER = /^onnxserve-models-/;
 

@@ -98,7 +98,7 @@ function ask(count = 1): Array<Promise<string>> {
         query: [],
         body: Buffer.alloc(0),
         receivedAt: monotonicNow(),
-        signal: undefined,
+        client: undefined,
       } satisfies PredictRequest)
       .then(
         ({ body }: PredictReply) => (body as Buffer).toString(),

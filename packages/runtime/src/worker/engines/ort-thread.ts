@@ -7,6 +7,14 @@ import { pack, type ThreadReply, type ThreadRequest, unpack } from './thread-mes
 const sessions = new Map<number, OrtSession>();
 const port = parentPort!;
 
+// A front that is gone closes the frames' descriptor, which the main thread notices unless a handler blocks it. This thread notices
+// the new parent even then, and nobody is left who could want an answer.
+const PARENT_CHECK_MS = 1000;
+const parent = process.ppid;
+setInterval(() => {
+  if (process.ppid !== parent) process.kill(process.pid, 'SIGKILL');
+}, PARENT_CHECK_MS);
+
 async function answer(request: ThreadRequest): Promise<void> {
   try {
     switch (request.type) {
