@@ -9,7 +9,7 @@ export interface Expectations {
 export const expectationsFile = 'onnxserve.json';
 
 /** Packages that the server brings; they are never bundled into a handler. */
-export const providedPackages = ['sharp', 'tokenizers', 'onnxruntime-node'] as const;
+export const providedPackages = ['sharp', '@napi-rs/image', 'tokenizers', 'onnxruntime-node'] as const;
 export const kitPackage = '@onnxserve/handler-kit';
 
 /** Reads the file; fields that it does not know are left for later versions. Undefined when it is no such file. */

@@ -3,8 +3,11 @@ import { PredictionError } from '../errors.js';
 import { optionalPeer } from '../optional-peer.js';
 import type { Tensor } from '../tensor.js';
 import { type ImageFormat, sniffImage } from './image-format.js';
+import { type ImageHeader, jpegHeader, pngHeader } from './image-header.js';
+import { decodePlainJpeg } from './image-jpeg.js';
 import { type Geometry, layout, type Resize, type Rgb } from './image-layout.js';
-import { type Normalisation, pixelTensor, type RawImage } from './image-pixels.js';
+import { emptyTensor, type Normalisation, pixelTensor, type RawImage } from './image-pixels.js';
+import { axesOf, isSmall, resizeInto } from './image-resize.js';
 
 export type { ImageFormat } from './image-format.js';
 export { type Geometry, type Kernel, type Resize, type Rgb } from './image-layout.js';
@@ -33,6 +36,9 @@ export interface ImageTensorOptions extends DecodeOptions, Normalisation {
 
 const allFormats: readonly ImageFormat[] = ['jpeg', 'png', 'webp', 'gif', 'tiff', 'avif'];
 const defaultMaxPixels = 178_956_970;
+/** Pictures of more pixels are decoded by sharp, piece by piece. */
+const maxPlainPixels = 1 << 24;
+const letterboxGrey: Rgb = [114, 114, 114];
 
 type SharpFunction = typeof Sharp;
 let loaded: Promise<SharpFunction> | undefined;
@@ -44,8 +50,8 @@ let loaded: Promise<SharpFunction> | undefined;
  *   known from the header, before anything is decoded
  */
 export async function decodeImage(bytes: Uint8Array, options: DecodeOptions = {}): Promise<RawImage> {
-  const { pipeline } = await open(bytes, options);
-  return render(pipeline);
+  const source = await open(bytes, options);
+  return (await decodePlain(source, bytes, options)) ?? render(await pipelineOf(bytes, options));
 }
 
 /** Resizes a decoded picture. */
@@ -69,19 +75,38 @@ export async function imageInput(
   bytes: Uint8Array,
   options: ImageTensorOptions = {},
 ): Promise<{ tensor: Tensor<'FP32'>; geometry: Geometry }> {
-  const { pipeline, width, height } = await open(bytes, options);
-  const fitted = options.resize
-    ? resized(pipeline, width, height, options.resize)
-    : { pipeline, geometry: { originalWidth: width, originalHeight: height, scaleX: 1, scaleY: 1, left: 0, top: 0 } };
-  return { tensor: pixelTensor(await render(fitted.pipeline), options), geometry: fitted.geometry };
+  const source = await open(bytes, options);
+  const { width, height } = source;
+  const { resize } = options;
+  if (resize === undefined) {
+    const pixels = (await decodePlain(source, bytes, options)) ?? (await render(await pipelineOf(bytes, options)));
+    const geometry = { originalWidth: width, originalHeight: height, scaleX: 1, scaleY: 1, left: 0, top: 0 };
+    return { tensor: pixelTensor(pixels, options), geometry };
+  }
+  const quick = await resizePlain(source, bytes, options, resize);
+  if (quick !== undefined) return quick;
+  const decoded = await decodePlain(source, bytes, options);
+  if (decoded !== undefined) {
+    const { geometry, ...pixels } = await resizeImage(decoded, resize);
+    return { tensor: pixelTensor(pixels, options), geometry };
+  }
+  const { pipeline, geometry } = resized(await pipelineOf(bytes, options), width, height, resize);
+  return { tensor: pixelTensor(await render(pipeline), options), geometry };
 }
 
-async function open(bytes: Uint8Array, options: DecodeOptions): Promise<{ pipeline: Pipeline; width: number; height: number }> {
-  checkFormat(bytes, options.formats ?? allFormats);
-  const sharp = await loadSharp();
+/** A picture whose format and size are accepted; sizes are as shown, that is upright. */
+interface Source {
+  readonly width: number;
+  readonly height: number;
+  readonly plain: boolean;
+}
+
+async function open(bytes: Uint8Array, options: DecodeOptions): Promise<Source> {
+  const format = checkFormat(bytes, options.formats ?? allFormats);
   const maxPixels = options.maxPixels ?? defaultMaxPixels;
-  const orient = options.orient ?? true;
-  let { width, height, orientation } = await failing(() => sharp(bytes, { limitInputPixels: false }).metadata());
+  const header =
+    (format === 'jpeg' ? jpegHeader(bytes) : format === 'png' ? pngHeader(bytes) : undefined) ?? (await askSharp(bytes));
+  const { width, height, orientation } = header;
   if (width * height > maxPixels) {
     throw new PredictionError(
       `the picture has ${width} x ${height} pixels, the limit is ${maxPixels} (limit_max_image_pixels, or maxPixels in a handler)`,
@@ -89,15 +114,62 @@ async function open(bytes: Uint8Array, options: DecodeOptions): Promise<{ pipeli
       { reason: 'input-too-large' },
     );
   }
-  if (orient && orientation !== undefined && orientation >= 5) [width, height] = [height, width];
-  // Shrinking while loading is quicker, but its pixels differ from those that models were trained on.
-  const source = sharp(bytes, { limitInputPixels: maxPixels, failOn: options.failOn ?? 'error' });
-  const upright = orient ? source.autoOrient() : source;
-  const [r, g, b] = options.background ?? [0, 0, 0];
-  return { pipeline: upright.flatten({ background: { r, g, b } }).toColourspace('srgb'), width, height };
+  // Only libjpeg tells what it merely warns about, and only sharp resizes without holding all pixels.
+  const plain = header.plain && options.failOn !== 'warning' && width * height <= maxPlainPixels;
+  return (options.orient ?? true) && orientation >= 5 ? { width: height, height: width, plain } : { width, height, plain };
 }
 
-function checkFormat(bytes: Uint8Array, formats: readonly ImageFormat[]): void {
+async function askSharp(bytes: Uint8Array): Promise<ImageHeader> {
+  const sharp = await loadSharp();
+  const { width, height, orientation } = await failing(() => sharp(bytes, { limitInputPixels: false }).metadata());
+  return { width, height, orientation: orientation ?? 1, plain: false };
+}
+
+async function decodePlain(
+  { width, height, plain }: Source,
+  bytes: Uint8Array,
+  options: DecodeOptions,
+): Promise<RawImage | undefined> {
+  if (!plain) return undefined;
+  const data = await decodePlainJpeg(bytes, options.orient ?? true, { left: 0, top: 0, width, height });
+  return data && { width, height, channels: 3, data };
+}
+
+/** Decodes what the result shows of a plain picture and resizes it here, unless that would hold up the thread for long. */
+async function resizePlain(
+  { width, height, plain }: Source,
+  bytes: Uint8Array,
+  options: ImageTensorOptions,
+  resize: Resize,
+): Promise<{ tensor: Tensor<'FP32'>; geometry: Geometry } | undefined> {
+  if (!plain || (resize.kernel ?? 'linear') !== 'linear') return undefined;
+  const plan = layout(width, height, resize);
+  const { x, y } = axesOf(plan);
+  if (!isSmall(x, y)) return undefined;
+  const window = { left: x.from, top: y.from, width: x.length, height: y.length };
+  const pixels = await decodePlainJpeg(bytes, options.orient ?? true, window);
+  if (pixels === undefined) return undefined;
+  const sink = emptyTensor(plan.width, plan.height, options);
+  if (resize.mode === 'letterbox') {
+    const area = plan.width * plan.height;
+    for (const [channel, value] of (resize.background ?? letterboxGrey).entries()) {
+      for (let at = 0; at < area; at++) sink.tensor.data[sink.base[channel]! + at * sink.stepX] = sink.tables[channel]![value]!;
+    }
+  }
+  resizeInto(sink, pixels, x, y);
+  return { tensor: sink.tensor, geometry: plan.geometry };
+}
+
+async function pipelineOf(bytes: Uint8Array, options: DecodeOptions): Promise<Pipeline> {
+  const sharp = await loadSharp();
+  // Shrinking while loading is quicker, but its pixels differ from those that models were trained on.
+  const source = sharp(bytes, { limitInputPixels: options.maxPixels ?? defaultMaxPixels, failOn: options.failOn ?? 'error' });
+  const upright = (options.orient ?? true) ? source.autoOrient() : source;
+  const [r, g, b] = options.background ?? [0, 0, 0];
+  return upright.flatten({ background: { r, g, b } }).toColourspace('srgb');
+}
+
+function checkFormat(bytes: Uint8Array, formats: readonly ImageFormat[]): ImageFormat {
   if (bytes.byteLength === 0) throw new PredictionError('the picture is empty, it has no bytes', 400);
   const format = sniffImage(bytes);
   const accepted = `accepted are ${formats.join(', ')}`;
@@ -105,6 +177,7 @@ function checkFormat(bytes: Uint8Array, formats: readonly ImageFormat[]): void {
   if (!(formats as readonly string[]).includes(format)) {
     throw new PredictionError(`pictures of the format ${format} are not accepted; ${accepted}`, 415);
   }
+  return format as ImageFormat;
 }
 
 function resized(source: Pipeline, width: number, height: number, resize: Resize): { pipeline: Pipeline; geometry: Geometry } {
@@ -120,7 +193,7 @@ function resized(source: Pipeline, width: number, height: number, resize: Resize
   if (resize.mode === 'crop') {
     return { pipeline: scaled.extract({ left: -left, top: -top, width: plan.width, height: plan.height }), geometry };
   }
-  const [r, g, b] = resize.background ?? [114, 114, 114];
+  const [r, g, b] = resize.background ?? letterboxGrey;
   const right = plan.width - plan.scaled.width - left;
   const bottom = plan.height - plan.scaled.height - top;
   return { pipeline: scaled.extend({ left, top, right, bottom, background: { r, g, b } }), geometry };
