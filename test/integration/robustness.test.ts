@@ -447,6 +447,18 @@ describe('the end of the server', () => {
     await until(async () => (workers.some(({ pid }) => alive(pid)) ? undefined : true), 'the workers are gone');
     await own.stop();
   });
+
+  it('SIGKILL of the front while a handler blocks its thread: no worker is left', async () => {
+    const source = `export default { handle() { console.log('blocking'); for (;;); } };`;
+    const own = await startServer({ models: { blocked: { handlerSource: source, config: { minWorkers: 1, maxWorkers: 1 } } } });
+    const { workers } = await own.describe('blocked');
+    const busy = post(`${own.inference}/predictions/blocked`, { value: 1 }).catch(() => undefined);
+    await until(async () => (own.logs().includes('blocking') ? true : undefined), 'the handler blocks');
+    process.kill(await parentOf(workers[0]!.pid), 'SIGKILL');
+    await busy;
+    await until(async () => (alive(workers[0]!.pid) ? undefined : true), 'the worker is gone');
+    await own.stop();
+  });
 });
 
 async function parentOf(pid: number): Promise<number> {

@@ -7,7 +7,7 @@ import type {
   InferenceRequestInfo,
   MetricLabels,
 } from '@onnxserve/handler-kit';
-import { createRequest, RecordedControls } from '@onnxserve/handler-kit/internal';
+import { createRequest, RecordedControls, type RequestInit } from '@onnxserve/handler-kit/internal';
 import { monotonicNow, noStages, type StageTimes } from '../domain/request.js';
 import type { WireError, WireItem, WireMetric } from '../ipc/messages.js';
 
@@ -19,7 +19,8 @@ export class Item {
   readonly ctx: ItemContext;
   readonly stages: StageTimes = noStages();
   readonly metrics: WireMetric[] = [];
-  readonly #abort = new AbortController();
+  #abort: AbortController | undefined;
+  #cancelled = false;
   /** Features of a handler with its own inference, or named tensors. */
   features: unknown;
   rows = 1;
@@ -36,26 +37,26 @@ export class Item {
     this.wire = wire;
     this.batch = batch;
     this.mark = wire.receivedAt;
-    this.request = createRequest({
-      id: wire.id,
-      kind: wire.kind,
-      rawHeaders: wire.rawHeaders,
-      urlPath: wire.urlPath,
-      query: wire.query,
-      queryIsInput: wire.queryIsInput,
-      body,
-      signal: this.#abort.signal,
-      maxDecompressedBytes: maxRequestSize,
-    });
+    this.request = createRequest(new ItemRequest(this, body, maxRequestSize));
     this.ctx = new ItemContext(base, this.request, this.metrics);
   }
 
   get cancelled(): boolean {
-    return this.#abort.signal.aborted;
+    return this.#cancelled;
+  }
+
+  /** Made when somebody asks: most handlers never do. */
+  get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController();
+      if (this.#cancelled) this.#abort.abort();
+    }
+    return this.#abort.signal;
   }
 
   cancel(): void {
-    this.#abort.abort();
+    this.#cancelled = true;
+    this.#abort?.abort();
   }
 
   /** Ends a span that began when the last one ended. */
@@ -66,17 +67,54 @@ export class Item {
   }
 }
 
+/** What the kit decodes when a handler asks for it. */
+class ItemRequest implements RequestInit {
+  constructor(
+    private readonly item: Item,
+    readonly body: Uint8Array,
+    readonly maxDecompressedBytes: number,
+  ) {}
+
+  get id() {
+    return this.item.wire.id;
+  }
+  get kind() {
+    return this.item.wire.kind;
+  }
+  get rawHeaders() {
+    return this.item.wire.rawHeaders;
+  }
+  get urlPath() {
+    return this.item.wire.urlPath;
+  }
+  get query() {
+    return this.item.wire.query;
+  }
+  get queryIsInput() {
+    return this.item.wire.queryIsInput;
+  }
+  get signal() {
+    return this.item.signal;
+  }
+}
+
 /** `ctx` of one request. */
 export class ItemContext implements HandlerContext<unknown> {
   readonly request: InferenceRequestInfo;
   readonly response = new RecordedControls();
-  readonly metrics: HandlerMetrics;
+  #metrics: HandlerMetrics | undefined;
+  readonly #sink: WireMetric[];
   readonly #base: BatchContext<unknown>;
 
   constructor(base: BatchContext<unknown>, request: InferenceRequest, sink: WireMetric[]) {
     this.#base = base;
     this.request = request;
-    this.metrics = new MetricSink((metric) => sink.push({ ...metric, requestIds: request.id }));
+    this.#sink = sink;
+  }
+
+  get metrics(): HandlerMetrics {
+    this.#metrics ??= new MetricSink((metric) => this.#sink.push({ ...metric, requestIds: this.request.id }));
+    return this.#metrics;
   }
 
   get model() {
