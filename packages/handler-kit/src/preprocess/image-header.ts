@@ -14,18 +14,19 @@ export function jpegHeader(bytes: Uint8Array): ImageHeader | undefined {
   let frame: { width: number; height: number; ycc: boolean } | undefined;
   let orientation: number | undefined;
   let profiled = false;
-  let tables = 0;
-  for (let at = 2; at + 4 <= view.length;) {
+  let quantised = false;
+  let scanned = false;
+  let at = 2;
+  while (at + 4 <= view.length) {
     const marker = view[at + 1]!;
+    if (marker === 0xd9) break;
     const length = view.readUInt16BE(at + 2);
     if (view[at] !== 0xff || length < 2 || at + 2 + length > view.length) return undefined;
     const segment = view.subarray(at + 4, at + 2 + length);
     if (marker === 0xda) {
-      // A file that was cut does not end with the marker of its end: within the data 0xff is always followed by zero.
-      const whole = view[view.length - 2] === 0xff && view[view.length - 1] === 0xd9;
-      if (frame === undefined) return undefined;
-      const { width, height, ycc } = frame;
-      return { width, height, orientation: orientation ?? 1, plain: ycc && whole && !profiled && tables > 0 };
+      scanned = true;
+      at = endOfScan(view, at + 2 + length);
+      continue;
     }
     if (marker === 0xc0 || marker === 0xc2) {
       if (frame !== undefined) return undefined;
@@ -33,7 +34,7 @@ export function jpegHeader(bytes: Uint8Array): ImageHeader | undefined {
       if (frame === undefined) return undefined;
     } else if (marker === 0xc4) {
       if (!areHuffmanTables(segment)) return undefined;
-    } else if (marker === 0xdb) tables++;
+    } else if (marker === 0xdb) quantised = true;
     else if (marker === 0xe1) orientation ??= exifOrientation(segment);
     else if (marker === 0xe2) profiled ||= segment.toString('latin1', 0, 12) === 'ICC_PROFILE\0' && !isSrgb(segment);
     else if (marker === 0xee) {
@@ -42,7 +43,21 @@ export function jpegHeader(bytes: Uint8Array): ImageHeader | undefined {
     } else if (marker !== 0xdd && marker !== 0xfe && (marker < 0xe0 || marker > 0xef)) return undefined;
     at += 2 + length;
   }
-  return undefined;
+  if (frame === undefined || !scanned) return undefined;
+  const { width, height, ycc } = frame;
+  // Of a file that was cut no scan ends just before the two bytes of the end.
+  const whole = at === view.length - 2 && view[at] === 0xff && view[at + 1] === 0xd9;
+  return { width, height, orientation: orientation ?? 1, plain: ycc && whole && !profiled && quantised };
+}
+
+/** Where the next marker is: within the data of a scan 0xff is followed by zero or the number of a restart. */
+function endOfScan(view: Buffer, start: number): number {
+  for (let at = view.indexOf(0xff, start); at !== -1; at = view.indexOf(0xff, at + 1)) {
+    const next = view[at + 1];
+    if (next === undefined) break;
+    if (next !== 0 && next !== 0xff && (next < 0xd0 || next > 0xd7)) return at;
+  }
+  return view.length;
 }
 
 function frameOf(segment: Buffer): { width: number; height: number; ycc: boolean } | undefined {
