@@ -11,9 +11,10 @@ let loaded: Promise<Decoder | undefined> | undefined;
 /**
  * Decodes a window of a plain JPEG to red green blue, at a third less time than sharp takes. Its values differ from those of libjpeg
  * by 0.2 levels on average, 4 at most.
+ * @param turn as the EXIF data says, before the window is cut out
  * @returns undefined when the package is not there or finds fault with the file, which is then for sharp to judge
  */
-export async function decodePlainJpeg(bytes: Uint8Array, upright: boolean, window: Window): Promise<Uint8Array | undefined> {
+export async function decodePlainJpeg(bytes: Uint8Array, turn: boolean, window: Window): Promise<Uint8Array | undefined> {
   loaded ??= import('@napi-rs/image').then(
     (module: Decoder) => module,
     () => undefined,
@@ -23,7 +24,7 @@ export async function decodePlainJpeg(bytes: Uint8Array, upright: boolean, windo
   const { left, top, width, height } = window;
   try {
     const source = new decoder.Transformer(bytes);
-    const pixels = await (upright ? source.rotate() : source).crop(left, top, width, height).rawPixels();
+    const pixels = await (turn ? source.rotate() : source).crop(left, top, width, height).rawPixels();
     return pixels.length === width * height * 3 ? pixels : undefined;
   } catch {
     return undefined;

@@ -51,7 +51,7 @@ let loaded: Promise<SharpFunction> | undefined;
  */
 export async function decodeImage(bytes: Uint8Array, options: DecodeOptions = {}): Promise<RawImage> {
   const source = await open(bytes, options);
-  return (await decodePlain(source, bytes, options)) ?? render(await pipelineOf(bytes, options));
+  return (await decodePlain(source, bytes)) ?? render(await pipelineOf(bytes, options));
 }
 
 /** Resizes a decoded picture. */
@@ -79,13 +79,13 @@ export async function imageInput(
   const { width, height } = source;
   const { resize } = options;
   if (resize === undefined) {
-    const pixels = (await decodePlain(source, bytes, options)) ?? (await render(await pipelineOf(bytes, options)));
+    const pixels = (await decodePlain(source, bytes)) ?? (await render(await pipelineOf(bytes, options)));
     const geometry = { originalWidth: width, originalHeight: height, scaleX: 1, scaleY: 1, left: 0, top: 0 };
     return { tensor: pixelTensor(pixels, options), geometry };
   }
   const quick = await resizePlain(source, bytes, options, resize);
   if (quick !== undefined) return quick;
-  const decoded = await decodePlain(source, bytes, options);
+  const decoded = await decodePlain(source, bytes);
   if (decoded !== undefined) {
     const { geometry, ...pixels } = await resizeImage(decoded, resize);
     return { tensor: pixelTensor(pixels, options), geometry };
@@ -99,6 +99,8 @@ interface Source {
   readonly width: number;
   readonly height: number;
   readonly plain: boolean;
+  /** It is not stored as it is shown. */
+  readonly turn: boolean;
 }
 
 async function open(bytes: Uint8Array, options: DecodeOptions): Promise<Source> {
@@ -116,7 +118,8 @@ async function open(bytes: Uint8Array, options: DecodeOptions): Promise<Source> 
   }
   // Only libjpeg tells what it merely warns about, and only sharp resizes without holding all pixels.
   const plain = header.plain && options.failOn !== 'warning' && width * height <= maxPlainPixels;
-  return (options.orient ?? true) && orientation >= 5 ? { width: height, height: width, plain } : { width, height, plain };
+  const turn = (options.orient ?? true) && orientation !== 1;
+  return turn && orientation >= 5 ? { width: height, height: width, plain, turn } : { width, height, plain, turn };
 }
 
 async function askSharp(bytes: Uint8Array): Promise<ImageHeader> {
@@ -125,19 +128,15 @@ async function askSharp(bytes: Uint8Array): Promise<ImageHeader> {
   return { width, height, orientation: orientation ?? 1, plain: false };
 }
 
-async function decodePlain(
-  { width, height, plain }: Source,
-  bytes: Uint8Array,
-  options: DecodeOptions,
-): Promise<RawImage | undefined> {
+async function decodePlain({ width, height, plain, turn }: Source, bytes: Uint8Array): Promise<RawImage | undefined> {
   if (!plain) return undefined;
-  const data = await decodePlainJpeg(bytes, options.orient ?? true, { left: 0, top: 0, width, height });
+  const data = await decodePlainJpeg(bytes, turn, { left: 0, top: 0, width, height });
   return data && { width, height, channels: 3, data };
 }
 
 /** Decodes what the result shows of a plain picture and resizes it here, unless that would hold up the thread for long. */
 async function resizePlain(
-  { width, height, plain }: Source,
+  { width, height, plain, turn }: Source,
   bytes: Uint8Array,
   options: ImageTensorOptions,
   resize: Resize,
@@ -147,7 +146,7 @@ async function resizePlain(
   const { x, y } = axesOf(plan);
   if (!isSmall(x, y)) return undefined;
   const window = { left: x.from, top: y.from, width: x.length, height: y.length };
-  const pixels = await decodePlainJpeg(bytes, options.orient ?? true, window);
+  const pixels = await decodePlainJpeg(bytes, turn, window);
   if (pixels === undefined) return undefined;
   const sink = emptyTensor(plan.width, plan.height, options);
   if (resize.mode === 'letterbox') {
