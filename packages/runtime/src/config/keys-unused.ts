@@ -44,6 +44,8 @@ export const unusedKeys: readonly KeySpec[] = [
   key('prefer_direct_buffer', boolean, 'Memory of the Java front.', pointless),
   key('debug', boolean, 'Debugging of the Java front; use `log_level=debug`.', pointless),
   key('vmargs', text, 'Options of the Java machine; use `NODE_OPTIONS`.', pointless),
+  key('metrics_format', text, 'The format is always that of Prometheus.', pointless),
+  key('model_server_home', path, 'Folder of the Java front.', pointless),
   key('install_py_dep_per_model', boolean, 'There is no Python here; archives bring their JavaScript bundled.', pointless),
   key('python', text, 'There is no Python here.', undocumented),
   key('initial_distribution_port', integer(0, 2_147_483_647), 'Ports of torchrun.', undocumented),
