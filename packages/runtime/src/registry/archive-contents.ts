@@ -60,9 +60,9 @@ export async function findModelFile(
   if (serializedFile !== undefined) {
     const path = await existing(root, serializedFile, 'field "model.serializedFile"');
     if (isModelFile(serializedFile)) return path;
-    const what = `${serializedFile}, named by field "model.serializedFile", is no ONNX model`;
-    if (needed !== undefined) throw new ServeError('INVALID_MODEL', `${upper(what)}. Export the model to ONNX; ${needed}.`);
-    warnings.push(`${upper(what)} and is not loaded; the handler can read it as a file.`);
+    const what = `Field "model.serializedFile" names "${serializedFile}", which is no ONNX model`;
+    if (needed !== undefined) throw new ServeError('INVALID_MODEL', `${what}. Export the model to ONNX; ${needed}.`);
+    warnings.push(`${what} and is not loaded; the handler can read it as a file.`);
     return undefined;
   }
   const models = (await readdir(root)).filter(isModelFile);

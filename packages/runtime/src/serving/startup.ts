@@ -44,7 +44,7 @@ export async function loadStartupModels(
         return [];
       } catch (error) {
         const { message } = error instanceof ServeError ? error : toServeError(error);
-        progress({ model: shown, state: 'failed', message });
+        progress({ model: shown, state: 'failed', message: `${startup.url}: ${message}` });
         return [`${startup.url}: ${message}`];
       }
     }),
