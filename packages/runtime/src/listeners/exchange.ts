@@ -5,6 +5,7 @@ import { type StageTimes, monotonicNow } from '../domain/request.js';
 import { errorBody, prettyJson } from '../protocol/torchserve/error-body.js';
 import { splitUrl } from '../protocol/torchserve/path.js';
 import { torchServeError } from '../protocol/torchserve/status-map.js';
+import { hasBody } from './body.js';
 import { requestId } from './request-id.js';
 import { serverTiming } from './server-timing.js';
 
@@ -103,7 +104,25 @@ export class Exchange {
     headers.push('content-length', String(bytes.length));
     this.responseBytes = bytes.length;
     this.response.writeHead(status, headers);
-    this.response.end(bytes);
+    if (this.resetsSender()) this.endAfterRequest(bytes);
+    else this.response.end(bytes);
+  }
+
+  /** True when ending now would close the connection while the client still sends: the reset could reach it before the answer. */
+  private resetsSender(): boolean {
+    const { request, response, settings } = this;
+    const closes = settings.draining || !response.shouldKeepAlive;
+    // Who expects a 100 and gets a refusal sends no body.
+    return closes && !request.complete && request.headers.expect === undefined && hasBody(request);
+  }
+
+  private endAfterRequest(bytes: Buffer): void {
+    const { request, response } = this;
+    response.write(bytes);
+    const end = () => response.end();
+    request.once('end', end);
+    request.once('close', end);
+    request.resume();
   }
 
   json(status: number, value: unknown): void {
