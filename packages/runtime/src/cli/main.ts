@@ -8,7 +8,7 @@ import { torchserveArguments } from './torchserve-flags.js';
 import { ownVersion } from './version.js';
 
 const program = new Command('onnxserve')
-  .description("A model server for ONNX models that speaks TorchServe's, KServe's and Triton's protocols.")
+  .description("A model server for ONNX models with TorchServe's APIs, archives and settings.")
   .version(`onnxserve ${ownVersion()}`, '-v, --version', 'print the version')
   .enablePositionalOptions()
   .showHelpAfterError('(onnxserve --help lists the commands)')
