@@ -51,7 +51,7 @@ export function parseExposition(text: string, format: 'text' | 'openmetrics' = '
     const type = types.get(family) ?? '';
     const suffixes = partsOf[type] ?? (format === 'openmetrics' && type === 'counter' ? ['_total'] : ['']);
     if (!suffixes.some((suffix) => sample.name === family + suffix)) throw wrong(`not of the family ${family}`);
-    const key = `${sample.name}${JSON.stringify(Object.entries(sample.labels).sort())}`;
+    const key = `${sample.name}${JSON.stringify(Object.entries(sample.labels).sort(([a], [b]) => (a < b ? -1 : 1)))}`;
     if (samples.has(key)) throw wrong('a series twice');
     if (type === 'counter' && !(sample.value >= 0)) throw wrong('a counter below zero');
     samples.set(key, sample.value);

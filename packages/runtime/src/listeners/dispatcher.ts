@@ -45,7 +45,7 @@ function notFound(path: string, segments: readonly string[], here: ReadonlySet<L
   const owner = listenerOf(segments);
   if (owner === undefined || here.has(owner)) return `${message}.`;
   const address = where[owner];
-  if (address === undefined) return `${message}; it belongs to the ${owner} API, which is off.`;
+  if (address === undefined) return `${message}; it belongs to the ${owner} API, which enable_${owner}_api=false turned off.`;
   return `${message}; it belongs to the ${owner} listener, ${address}.`;
 }
 

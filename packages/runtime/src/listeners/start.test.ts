@@ -78,7 +78,7 @@ describe('the wrong listener', () => {
   it('says when the metrics API is off', async () => {
     const { at } = await open({ enableMetricsApi: false });
     expect(at.metrics).toBe('');
-    expect((await jsonOf(fetch(`${at.inference}/metrics`))).message).toContain('off');
+    expect((await jsonOf(fetch(`${at.inference}/metrics`))).message).toContain('enable_metrics_api=false');
   });
 });
 
