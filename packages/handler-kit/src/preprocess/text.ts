@@ -8,6 +8,11 @@ export interface TokenizerOptions {
   readonly maxLength?: number;
   /** `longest` (default): to the longest text of the call. `max`: to `maxLength`, for models of a fixed length. */
   readonly padding?: 'longest' | 'max';
+  /**
+   * Widths are rounded up to a multiple of this, `maxLength` at most. Texts of nearly the same length then share a run, at the price of
+   * some padding that the attention mask hides; 8 is a good start.
+   */
+  readonly padToMultipleOf?: number;
   /** Id that fills; default what `tokenizer.json` says, else that of `[PAD]`, `<pad>` or `<|pad|>`, else 0. */
   readonly padId?: number;
 }
@@ -70,13 +75,16 @@ export async function loadTokenizer(file: string, options: TokenizerOptions = {}
   tokenizer.disablePadding();
   const padId = options.padId ?? settings.padding?.pad_id ?? padToken(tokenizer) ?? 0;
   const padLeft = settings.padding?.direction === 'Left';
+  const multiple = options.padToMultipleOf ?? 1;
+  if (!Number.isSafeInteger(multiple) || multiple < 1) throw new Error(`padToMultipleOf must be a whole number from 1, got ${multiple}`);
+  const rounded = (length: number) => Math.max(length, Math.min(Math.ceil(length / multiple) * multiple, maxLength ?? Infinity));
   return {
     padId,
     async encode(texts) {
       const encodings = await encodeAll(tokenizer, texts);
       const rows = encodings.map((it) => ({ ids: it.getIds(), mask: it.getAttentionMask(), types: it.getTypeIds() }));
       const longest = rows.reduce((length, { ids }) => Math.max(length, ids.length), 0);
-      const width = options.padding === 'max' ? maxLength! : longest;
+      const width = options.padding === 'max' ? maxLength! : rounded(longest);
       const fill = (values: ReadonlyArray<readonly number[]>, pad: number): Tensor<'INT64'> =>
         padded(values, width, pad, padLeft);
       return {

@@ -33,7 +33,7 @@ export interface PlannedRun {
  * Groups prepared items into runs: by shape, up to `maxRows` rows a run, in order of arrival within a group.
  * An item with more rows than `maxRows` runs by itself; an item without rows needs no run and gets none under `fixed`.
  */
-export function planRuns(items: readonly PlanItem[], axis: ModelAxis, maxRows: number): PlannedRun[] {
+export function planRuns(items: readonly PlanItem[], axis: ModelAxis, maxRows: number | ((key: string) => number)): PlannedRun[] {
   const runs: PlannedRun[] = [];
   if (axis.kind === 'none') {
     return items.map((item, index) => ({ pieces: [{ item: index, from: 0, to: item.rows }], padding: 0 }));
@@ -44,9 +44,9 @@ export function planRuns(items: readonly PlanItem[], axis: ModelAxis, maxRows: n
     if (group === undefined) groups.set(item.key, [index]);
     else group.push(index);
   });
-  for (const group of groups.values()) {
+  for (const [key, group] of groups) {
     if (axis.kind === 'fixed') runs.push(...fixedRuns(group, items, axis.rows));
-    else runs.push(...dynamicRuns(group, items, maxRows));
+    else runs.push(...dynamicRuns(group, items, typeof maxRows === 'number' ? maxRows : maxRows(key)));
   }
   return runs;
 }

@@ -18,6 +18,8 @@ export interface LoadSpec {
   /** Threads inside one run. */
   readonly threads: number;
   readonly batchSize: number;
+  /** `maxBatchDelay` is not set: batches are released, and runs sized, by what pays. */
+  readonly adaptive: boolean;
   /** Seconds that a stage may wait for its handler; 0 or less: no limit. */
   readonly responseTimeout: number;
   /** Bytes. */

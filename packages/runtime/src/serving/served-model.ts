@@ -78,6 +78,7 @@ export class ServedModel {
             device,
             threads,
             batchSize: settings.batchSize,
+            adaptive: !settings.delayIsExplicit,
             responseTimeout: settings.responseTimeout,
             maxRequestSize: config.maxRequestSize,
             maxResponseSize: config.maxResponseSize,

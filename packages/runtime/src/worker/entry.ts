@@ -69,6 +69,7 @@ async function load(spec: LoadSpec): Promise<void> {
       session,
       axis: session === undefined ? { kind: 'none', rows: 0 } : axisOf(session),
       batchSize: spec.batchSize,
+      adaptive: spec.adaptive,
       responseTimeout: spec.responseTimeout,
       maxRequestSize: spec.maxRequestSize,
       maxResponseSize: spec.maxResponseSize,

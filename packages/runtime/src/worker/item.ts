@@ -59,6 +59,13 @@ export class Item {
     this.#abort?.abort();
   }
 
+  /** A stage that somebody else timed; what came before it since the last span was waiting. Monotonic nanoseconds. */
+  span(stage: keyof StageTimes, from: number, to: number): void {
+    this.stages.wait += Math.max(0, from - this.mark);
+    this.stages[stage] += to - from;
+    this.mark = to;
+  }
+
   /** Ends a span that began when the last one ended. */
   lap(stage: keyof StageTimes): void {
     const now = monotonicNow();

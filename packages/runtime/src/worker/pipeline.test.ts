@@ -28,6 +28,7 @@ function make(changes: Partial<PipelineOptions> = {}) {
     session,
     axis: axisOf(session),
     batchSize: 4,
+    adaptive: false,
     responseTimeout: 10,
     maxRequestSize: 1e6,
     maxResponseSize: 1000,

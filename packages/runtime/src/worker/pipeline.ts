@@ -20,6 +20,8 @@ export interface PipelineOptions {
   readonly session: Session | undefined;
   readonly axis: ModelAxis;
   readonly batchSize: number;
+  /** Nobody insists on a delay, so runs may be as large or small as pays. */
+  readonly adaptive: boolean;
   /** Seconds; 0 or less: no limit. */
   readonly responseTimeout: number;
   /** Bytes. */
@@ -58,7 +60,7 @@ export class Pipeline {
     if ('handle' in handler && handler.handle !== undefined) this.#whole = handler as WholeBatchHandler<unknown>;
     else this.#staged = handler as StagedHandler<unknown, unknown, unknown>;
     if (options.session !== undefined)
-      this.#planner = new RunPlanner(options.session, options.axis, options.batchSize, options.model);
+      this.#planner = new RunPlanner(options.session, options.axis, options.batchSize, options.model, options.adaptive);
   }
 
   get outbox(): Outbox {

@@ -6,7 +6,7 @@ import { axisOf, RunPlanner } from './runs.js';
 
 /** What became of each item: its values, or the message of its error. */
 async function runAll(session: FakeSession, features: readonly unknown[], maxRows = 4) {
-  const planner = new RunPlanner(session, axisOf(session), maxRows, 'm');
+  const planner = new RunPlanner(session, axisOf(session), maxRows, 'm', false);
   const items = features.map((it, job) => item(job, it));
   for (const it of items) planner.prepare(it);
   const outcomes = new Map<Item, number[] | string>();
@@ -91,6 +91,6 @@ it('runs one by one from then on when a model returns other rows than it got', a
 
 it.each([undefined, null, 5, {}, { x: [1] }])('refuses %j from preprocess', (features) => {
   const session = new FakeSession();
-  const planner = new RunPlanner(session, axisOf(session), 4, 'm');
+  const planner = new RunPlanner(session, axisOf(session), 4, 'm', false);
   expect(() => planner.prepare(item(1, features))).toThrow('object of tensors');
 });

@@ -8,9 +8,11 @@ import {
   Tensor,
   type TensorSignature,
 } from '@onnxserve/handler-kit';
-import { type ModelAxis, type PlannedRun, planRuns } from '../batching/plan-runs.js';
-import type { Session } from './engines/session.js';
 import { checkFeeds } from '@onnxserve/handler-kit/internal';
+import { type ModelAxis, type PlannedRun, planRuns } from '../batching/plan-runs.js';
+import { RunCost } from '../batching/run-cost.js';
+import { monotonicNow } from '../domain/request.js';
+import type { RunTiming, Session } from './engines/session.js';
 import type { Item } from './item.js';
 
 /** How the model takes several requests in one run, read from its signature. */
@@ -33,6 +35,9 @@ export interface RunListener {
   failed(item: Item, error: unknown): void;
 }
 
+/** Runs handed to the session before the first of them is over, so that it never waits for this thread. */
+const RUNS_AHEAD = 2;
+
 /** Runs prepared items: plans, collates, runs, splits; a run that fails is repeated item by item. */
 export class RunPlanner {
   readonly #session: Session;
@@ -40,9 +45,12 @@ export class RunPlanner {
   readonly #model: string;
   /** What one request must fit: under a fixed batch axis any number of rows, since the plan fills the axis. */
   readonly #wanted: readonly TensorSignature[];
+  readonly #cost: RunCost | undefined;
   #axis: ModelAxis;
 
-  constructor(session: Session, axis: ModelAxis, maxRows: number, model: string) {
+  /** @param adaptive run as many rows at once as pay, up to `maxRows`; false: always as many as there are */
+  constructor(session: Session, axis: ModelAxis, maxRows: number, model: string, adaptive: boolean) {
+    this.#cost = adaptive && maxRows > 1 ? new RunCost() : undefined;
     this.#session = session;
     this.#axis = axis;
     this.#maxRows = maxRows;
@@ -72,7 +80,9 @@ export class RunPlanner {
 
   /** Never rejects. Tells the listener of each item as soon as its last run is over. */
   async run(items: readonly Item[], listener: RunListener): Promise<void> {
-    const runs = planRuns(items, this.#axis, this.#maxRows);
+    const cost = this.#cost;
+    const limit = cost === undefined ? this.#maxRows : (key: string) => cost.limit(key, this.#maxRows);
+    const runs = planRuns(items, this.#axis, limit);
     const parts = new Map<Item, NamedTensors[]>();
     const open = new Map<Item, number>();
     for (const { pieces } of runs) for (const { item } of pieces) open.set(items[item]!, (open.get(items[item]!) ?? 0) + 1);
@@ -80,12 +90,14 @@ export class RunPlanner {
       // Under a fixed axis nothing would run for it, and nobody would answer.
       if (!open.has(item)) listener.failed(item, new PredictionError('The input has no rows.', 400));
     }
-    for (const run of runs) {
+    const execute = async (run: PlannedRun): Promise<void> => {
       const mates = [...new Set(run.pieces.map(({ item }) => items[item]!))].filter((item) => open.has(item));
-      if (mates.length === 0) continue;
-      for (const item of mates) item.lap('wait');
+      if (mates.length === 0) return;
+      const timing: RunTiming = { startedAt: monotonicNow(), endedAt: 0 };
       try {
-        const outputs = await this.#runOnce(items, run);
+        const outputs = await this.#runOnce(items, run, timing);
+        if (timing.endedAt === 0) timing.endedAt = monotonicNow();
+        this.#learn(items, run, timing);
         run.pieces.forEach(({ item }, index) => {
           const owner = items[item]!;
           const part = parts.get(owner);
@@ -93,21 +105,33 @@ export class RunPlanner {
           else part.push(outputs[index]!);
         });
         for (const item of mates) {
-          item.lap('inference');
+          item.span('inference', timing.startedAt, timing.endedAt);
           item.batchSize = Math.max(item.batchSize, mates.length);
-          const left = open.get(item)! - 1;
+          const left = (open.get(item) ?? 0) - 1;
           open.set(item, left);
           if (left === 0) this.#finish(item, parts.get(item)!, listener);
         }
       } catch (error) {
         for (const item of mates) {
+          if (!open.delete(item)) continue;
           item.lap('inference');
-          open.delete(item);
           if (mates.length === 1) listener.failed(item, error);
           else await this.run([item], listener);
         }
       }
+    };
+    const ahead: Array<Promise<void>> = [];
+    for (const run of runs) {
+      ahead.push(execute(run));
+      if (ahead.length >= RUNS_AHEAD) await ahead.shift();
     }
+    await Promise.all(ahead);
+  }
+
+  #learn(items: readonly Item[], run: PlannedRun, { startedAt, endedAt }: RunTiming): void {
+    if (this.#cost === undefined) return;
+    const rows = run.pieces.reduce((sum, { from, to }) => sum + to - from, run.padding);
+    this.#cost.observe(items[run.pieces[0]!.item]!.key, rows, (endedAt - startedAt) / 1e6);
   }
 
   #finish(item: Item, parts: readonly NamedTensors[], listener: RunListener): void {
@@ -119,20 +143,20 @@ export class RunPlanner {
   }
 
   /** @returns the outputs of each piece */
-  async #runOnce(items: readonly Item[], run: PlannedRun): Promise<NamedTensors[]> {
+  async #runOnce(items: readonly Item[], run: PlannedRun, timing: RunTiming): Promise<NamedTensors[]> {
     const pieces = run.pieces.map(({ item, from, to }) => {
       const features = items[item]!.features as NamedTensors;
       return this.#axis.kind === 'none' || (from === 0 && to === items[item]!.rows) ? features : slice(features, from, to);
     });
     if (pieces.length === 1 && run.padding === 0) {
-      const outputs = await this.#session.run(pieces[0]!);
+      const outputs = await this.#session.runRows(pieces, undefined, timing);
       return [outputs];
     }
     const rows = run.pieces.map(({ from, to }) => to - from);
     const last = pieces.at(-1)!;
     const filler = Array.from({ length: run.padding }, () => slice(last, rows.at(-1)! - 1, rows.at(-1)!));
     const total = rows.reduce((sum, n) => sum + n, run.padding);
-    const outputs = await this.#session.runRows([...pieces, ...filler]);
+    const outputs = await this.#session.runRows([...pieces, ...filler], undefined, timing);
     if (Object.values(outputs).some((tensor: Tensor) => tensor.shape[0] !== total)) {
       if (items.length > 1 || run.padding > 0) this.#axis = { kind: 'none', rows: 0 };
       throw new PredictionError(

@@ -1,9 +1,10 @@
 import { statSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { collate, type NamedTensors } from '@onnxserve/handler-kit';
+import { monotonicNow } from '../../domain/request.js';
 import { FeedMemory } from './feed-memory.js';
 import { OrtSession } from './ort-session.js';
-import type { Engine, Session, SessionRequest } from './session.js';
+import type { Engine, RunTiming, Session, SessionRequest } from './session.js';
 import { type OpenedSession, type ThreadReply, type ThreadRequest, unpack } from './thread-messages.js';
 
 /** A model file up to this size may also be held in the main thread, where a run costs no hop between threads. */
@@ -52,7 +53,7 @@ export class OrtEngine implements Engine {
       const ran = await this.#call({ type: 'run', session, feeds: packed, outputs }, transfer);
       if (ran.type !== 'ran') throw new Error('the inference thread answered out of turn');
       this.#memory.giveBack(ran.feeds);
-      return { outputs: unpack(ran.outputs), ms: (ran.endedAt - ran.startedAt) / 1e6 };
+      return { outputs: unpack(ran.outputs), startedAt: ran.startedAt, endedAt: ran.endedAt };
     });
   }
 
@@ -78,11 +79,11 @@ export class OrtEngine implements Engine {
   }
 }
 
-/** What the inference thread answers: the outputs, and how long the run itself took. */
+/** What the inference thread answers: the outputs, and when the run itself began and ended. */
 type ThreadedRun = (
   pieces: readonly NamedTensors[],
   outputs?: readonly string[],
-) => Promise<{ outputs: NamedTensors; ms: number }>;
+) => Promise<RunTiming & { outputs: NamedTensors }>;
 
 class ThreadedSession implements Session {
   readonly inputs;
@@ -111,19 +112,23 @@ class ThreadedSession implements Session {
     return this.runRows([feeds], outputs);
   }
 
-  async runRows(pieces: readonly NamedTensors[], outputs?: readonly string[]): Promise<NamedTensors> {
+  async runRows(pieces: readonly NamedTensors[], outputs?: readonly string[], timing?: RunTiming): Promise<NamedTensors> {
     const inline = this.#proven ? this.#inline : undefined;
     if (inline === undefined) {
-      const { outputs: results, ms } = await this.#threaded(pieces, outputs);
+      const { outputs: results, startedAt, endedAt } = await this.#threaded(pieces, outputs);
+      if (timing !== undefined) Object.assign(timing, { startedAt, endedAt });
+      const ms = (endedAt - startedAt) / 1e6;
       if (this.#inline !== undefined) {
         if (ms > LONGEST_INLINE_RUN_MS) this.#leaveMainThread();
         else if (ms < INLINE_RUN_MS) this.#proven = true;
       }
       return results;
     }
-    const started = performance.now();
+    const startedAt = monotonicNow();
     const results = await inline.run(collate(pieces), outputs);
-    const ms = performance.now() - started;
+    const endedAt = monotonicNow();
+    if (timing !== undefined) Object.assign(timing, { startedAt, endedAt });
+    const ms = (endedAt - startedAt) / 1e6;
     // One slow run may be the machine's doing; a few in a row, or a very slow one, are the model's.
     this.#average += (ms - this.#average) / 8;
     if (ms > LONGEST_INLINE_RUN_MS || this.#average > 2 * INLINE_RUN_MS) this.#leaveMainThread();

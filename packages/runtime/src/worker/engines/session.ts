@@ -1,6 +1,12 @@
 import type { NamedTensors, TensorSignature } from '@onnxserve/handler-kit';
 import type { OnnxOptions } from '../../config/model-config.js';
 
+/** When a run began and ended in the engine, monotonic nanoseconds. Filled by the session. */
+export interface RunTiming {
+  startedAt: number;
+  endedAt: number;
+}
+
 /** A model in memory, of any engine. */
 export interface Session {
   readonly inputs: readonly TensorSignature[];
@@ -10,7 +16,7 @@ export interface Session {
   readonly inMainThread?: boolean;
   run(feeds: NamedTensors, outputs?: readonly string[]): Promise<NamedTensors>;
   /** One run over the rows of several requests, which fit together as `collate` wants them. */
-  runRows(pieces: readonly NamedTensors[], outputs?: readonly string[]): Promise<NamedTensors>;
+  runRows(pieces: readonly NamedTensors[], outputs?: readonly string[], timing?: RunTiming): Promise<NamedTensors>;
 }
 
 export interface SessionRequest {
