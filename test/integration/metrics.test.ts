@@ -264,7 +264,8 @@ describe('the exposition', () => {
     expect(now.types.get('words_seen')).toBe('counter');
     expect(now.of('words_seen').filter(({ labels }) => labels['ModelName'] === 'conflicts')).toEqual([]);
     expect(now.sum('onnxserve_handler_metrics_refused_total', { model: 'conflicts', reason: 'conflict' })).toBe(2);
-    expect(server.logs()).toMatch(/words_seen.*conflicts.*refused/);
+    const said = /words_seen.*conflicts.*refused/;
+    await until(async () => (said.test(server.logs()) ? true : undefined), 'the refusal is in the log');
   });
 });
 
