@@ -281,8 +281,10 @@ describe('a GPU that cannot be used', () => {
   it('is replaced by the CPU only when that is allowed, and describe shows it', async () => {
     await server.addModel('either', { ...model, config: { deviceType: 'gpu', onnx: { requireDevice: false } } });
     expect((await register('either')).status).toBe(200);
-    const { workers } = await server.describe('either');
+    const { workers, warnings } = await server.describe('either');
     expect(workers).toMatchObject([{ providers: ['cpu'], gpu: false }]);
+    expect(warnings).toEqual([expect.stringContaining('requireDevice')]);
+    expect(server.logs()).toContain('asked for a GPU and runs on the CPU');
     const answer = await post(`${server.inference}/predictions/either`, { input: [[1, 2, 3, 4]] });
     expect(answer.json).toEqual({ output: [[1, 2, 3, 4]] });
   });

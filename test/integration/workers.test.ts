@@ -42,6 +42,30 @@ it('answers at once with 503, the queue and its size when the queue is full', as
   expect(counted).toBe(refused.length);
 });
 
+it('runs again, on a replacement, what a killed worker was running', async () => {
+  const before = (await server.untilReady('slow')).workers[0]!;
+  const answers = [predict('slow', iterations(4000)), predict('slow', iterations(3000))];
+  await until(
+    async () => ((await metric(server.metrics, 'onnxserve_in_flight', { model: 'slow' })) > 0 ? true : undefined),
+    'a run in flight',
+  );
+  process.kill(before.pid, 'SIGKILL');
+  for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200);
+  const after = (await server.untilReady('slow')).workers[0]!;
+  expect(after.pid).not.toBe(before.pid);
+  expect(after.restarts).toBe(before.restarts + 1);
+});
+
+it('counts what was refused before it reached a queue', async () => {
+  const counted = async () => await metric(server.metrics, 'onnxserve_requests_total', { model: '', reason: 'not-found' });
+  const before = await counted().catch(() => 0);
+  expect((await predict('nobody', {})).status).toBe(404);
+  expect(await counted()).toBe(before + 1);
+  const large = await predict('queue5', { padding: 'x'.repeat(41_000_000) });
+  expect(large.status).toBe(413);
+  expect(await metric(server.metrics, 'onnxserve_requests_total', { model: 'queue5', reason: 'input-too-large' })).toBe(1);
+});
+
 describe('the front stays awake', () => {
   /** Pings one after the other until the work is done. @returns answers that came before its end */
   async function pingsDuring(work: Promise<unknown>): Promise<number> {

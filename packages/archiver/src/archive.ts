@@ -161,7 +161,13 @@ function warn(options: ArchiveOptions): void {
   if (options.modelFile !== undefined) warning(`${options.modelFile} is packed, but an ONNX model needs no model file.`);
   const { serializedFile } = options;
   if (serializedFile !== undefined && !/\.(onnx|ort)$/i.test(serializedFile)) {
-    warning(`${serializedFile} is no .onnx file; only a handler of your own can use it.`);
+    const { handler } = options;
+    if (handler === undefined || !/\.[cm]?[jt]s(:|$)/i.test(handler)) {
+      throw new ArchiveError(
+        `${serializedFile} is no .onnx file, which ${handler === undefined ? 'a model without a handler' : `the handler "${handler}"`} needs. Export the model to ONNX first.`,
+      );
+    }
+    warning(`${serializedFile} is no .onnx file; only the handler itself can use it.`);
   }
 }
 

@@ -4,6 +4,7 @@ import { type DecodedPart, parseForm } from './decode/form.js';
 import { type HeaderValue, parseHeaderValue } from './decode/header-value.js';
 import { parseJson, validate } from './decode/json.js';
 import { parseMultipart } from './decode/multipart.js';
+import { PredictionError } from './errors.js';
 import type { InferenceRequest, RequestPart, StandardSchema } from './request.js';
 import type { NamedTensors } from './tensor.js';
 
@@ -101,8 +102,19 @@ class DecodingRequest implements InferenceRequest {
   json(): unknown;
   json<Output>(schema: StandardSchema<Output>): Promise<Output>;
   json<Output>(schema?: StandardSchema<Output>): unknown {
-    if (schema === undefined) return parseJson(this.text());
-    return (async () => validate(parseJson(this.text()), schema))();
+    if (schema === undefined) return parseJson(this.#jsonText());
+    return (async () => validate(parseJson(this.#jsonText()), schema))();
+  }
+
+  #jsonText(): string {
+    const text = this.text();
+    if (text === '' && this.contentType === 'application/x-www-form-urlencoded') {
+      throw new PredictionError(
+        'JSON is expected, but the body came as a form (content-type application/x-www-form-urlencoded) without a value; send it with content-type application/json',
+        400,
+      );
+    }
+    return text;
   }
 
   parts(): readonly RequestPart[] {

@@ -21,7 +21,7 @@ export interface SchemaIssue {
 export interface RequestPart {
   readonly name: string;
   readonly filename: string | undefined;
-  /** As the client sent it, without parameters; undefined when it sent none. */
+  /** As the client sent it, without parameters; for a file without one `application/octet-stream`, else undefined. */
   readonly contentType: string | undefined;
   readonly data: Uint8Array;
 }

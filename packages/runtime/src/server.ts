@@ -44,7 +44,6 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     warn: (sentence) => logger.warn(sentence),
   });
   let phase: 'loading' | 'serving' | 'draining' = 'loading';
-  const failed: string[] = [];
   let listeners: Listeners;
   try {
     listeners = await startListeners({
@@ -55,8 +54,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       version,
       log: logger,
       readiness: () => {
-        const problems =
-          phase === 'loading' ? ['start-up models are loading', ...models.notReady()] : [...failed, ...models.notReady()];
+        const problems = phase === 'loading' ? ['start-up models are loading', ...models.notReady()] : models.notReady();
         return { live: true, ready: problems.length === 0, problems };
       },
     });
@@ -67,7 +65,6 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   logger.info({ ...listeners.addresses }, 'listening');
 
   const loaded = loadStartupModels(models, config, resolveWorkersDefault(config, cpus), options.progress).then((failures) => {
-    failed.push(...failures);
     for (const failure of failures) logger.error(failure);
     if (phase === 'loading') phase = 'serving';
     if (failures.length === 0) logger.info(`ready: ${models.models.length} model(s) loaded`);

@@ -36,6 +36,7 @@ export function reply(body: PredictReply['body'], more: Partial<PredictReply> = 
 /** Knows the models `kit` and `inspect`; answers with the body it got unless a test says otherwise. */
 export class FakeInference implements InferenceService {
   readonly requests: PredictRequest[] = [];
+  readonly refusals: ServeError[] = [];
   constructor(
     public answer: (request: PredictRequest) => PredictReply | Promise<PredictReply> = (request) => reply(request.body),
   ) {}
@@ -46,6 +47,9 @@ export class FakeInference implements InferenceService {
       throw new ServeError('MODEL_VERSION_NOT_FOUND', `There is no version "${request.modelVersion}".`);
     }
     return this.answer(request);
+  }
+  refused(_request: unknown, error: ServeError): void {
+    this.refusals.push(error);
   }
   get last(): PredictRequest {
     const request = this.requests.at(-1);

@@ -1,6 +1,7 @@
 import type { TensorSignature } from '../context.js';
 import { shapeOfNested, tensor, type TensorValues } from '../convert.js';
 import { isDatatype } from '../datatype.js';
+import { stringify } from '../encode/json.js';
 import { PredictionError } from '../errors.js';
 import type { NamedTensors, Tensor } from '../tensor.js';
 
@@ -65,14 +66,11 @@ function openInference(item: Record<string, unknown>, inputs: readonly TensorSig
   const input = inputs.find((it) => it.name === name);
   if (!input) throw unknownInput(String(name), inputs);
   if (!isDatatype(datatype))
-    throw new PredictionError(`input "${input.name}" has the unknown datatype ${JSON.stringify(datatype)}`, 400);
+    throw new PredictionError(`input "${input.name}" has the unknown datatype ${stringify(datatype)}`, 400);
   if (datatype !== input.datatype)
     throw new PredictionError(`input "${input.name}" expects ${input.datatype}, got ${datatype}`, 400);
   if (!Array.isArray(shape) || !shape.every((size) => Number.isSafeInteger(size) && size >= 0)) {
-    throw new PredictionError(
-      `input "${input.name}" has a shape that is not a list of whole numbers: ${JSON.stringify(shape)}`,
-      400,
-    );
+    throw new PredictionError(`input "${input.name}" has a shape that is not a list of whole numbers: ${stringify(shape)}`, 400);
   }
   return [input.name, named(input, () => tensor(datatype, shape as number[], data as TensorValues))];
 }

@@ -21,8 +21,7 @@ export function checkFeeds(feeds: NamedTensors, inputs: readonly TensorSignature
     const wanted = `${input.datatype} [${input.shape.join(', ')}]`;
     if (tensor === undefined) throw new PredictionError(`input "${input.name}" (${wanted}) is missing`, 400);
     const got = `${tensor.datatype} [${tensor.shape.join(', ')}]`;
-    if (tensor.datatype !== input.datatype)
-      throw new PredictionError(`input "${input.name}" expects ${wanted}, got ${got}`, 400);
+    if (tensor.datatype !== input.datatype) throw new PredictionError(`input "${input.name}" expects ${wanted}, got ${got}`, 400);
     if (tensor.shape.length !== input.shape.length) {
       throw new PredictionError(`input "${input.name}" expects ${wanted}, got ${got}: the number of dimensions differs.`, 400);
     }

@@ -76,7 +76,8 @@ export async function loadTokenizer(file: string, options: TokenizerOptions = {}
   const padId = options.padId ?? settings.padding?.pad_id ?? padToken(tokenizer) ?? 0;
   const padLeft = settings.padding?.direction === 'Left';
   const multiple = options.padToMultipleOf ?? 1;
-  if (!Number.isSafeInteger(multiple) || multiple < 1) throw new Error(`padToMultipleOf must be a whole number from 1, got ${multiple}`);
+  if (!Number.isSafeInteger(multiple) || multiple < 1)
+    throw new Error(`padToMultipleOf must be a whole number from 1, got ${multiple}`);
   const rounded = (length: number) => Math.max(length, Math.min(Math.ceil(length / multiple) * multiple, maxLength ?? Infinity));
   return {
     padId,

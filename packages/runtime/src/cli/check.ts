@@ -1,15 +1,54 @@
 import type { Command } from 'commander';
 import { formatEffectiveConfig } from '../config/effective.js';
+import type { ServerConfig } from '../config/server-config.js';
+import { toServeError } from '../domain/errors.js';
 import { addConfigFlags, readConfig, reportProblems } from './config-flags.js';
 
 export function addCheck(program: Command): void {
   addConfigFlags(
     program
       .command('check')
-      .description('print the effective configuration with the origin of each value, and what is wrong with it'),
-  ).action((_options, command: Command) => {
+      .description(
+        'print the effective configuration with the origin of each value, open every start-up archive, and say what is wrong',
+      ),
+  ).action(async (_options, command: Command) => {
     const { loaded } = readConfig(command);
     console.log(formatEffectiveConfig(loaded));
-    if (!reportProblems(loaded)) process.exitCode = 1;
+    const valid = reportProblems(loaded);
+    const opened = valid ? await checkArchives(loaded.config) : true;
+    if (!valid || !opened) process.exitCode = 1;
   });
+}
+
+/** Opens what would be loaded at start, as far as that goes without running it. @returns whether all of it can be */
+async function checkArchives(config: ServerConfig): Promise<boolean> {
+  // Loaded here, so that the other commands do not pay for it.
+  const { openArchive } = await import('../registry/open-archive.js');
+  const { startupModels } = await import('../serving/startup.js');
+  const env = {
+    modelStore: config.modelStore,
+    tempDirectory: config.tempDirectory,
+    allowedUrls: config.allowedUrls,
+    limits: { maxArchiveSize: config.maxArchiveSize, maxArchiveRatio: config.maxArchiveRatio },
+  };
+  let all = true;
+  try {
+    for (const { url, modelName } of await startupModels(config, 1)) {
+      try {
+        const archive = await openArchive({ url, modelName, defaultHandler: config.defaultServiceHandler, trusted: true }, env);
+        const { handler } = archive;
+        const by = handler.kind === 'module' ? 'a handler of its own' : handler.kind === 'bundled' ? handler.name : 'tensors';
+        console.log(`✓ ${url}: model "${archive.name}" version ${archive.version}, ${by}`);
+        for (const warning of archive.warnings) console.error(`onnxserve: warning: ${url}: ${warning}`);
+        await (archive.close?.() ?? archive.dispose());
+      } catch (error) {
+        all = false;
+        console.error(`onnxserve: error: ${url}: ${toServeError(error).message}`);
+      }
+    }
+  } catch (error) {
+    all = false;
+    console.error(`onnxserve: error: ${toServeError(error).message}`);
+  }
+  return all;
 }

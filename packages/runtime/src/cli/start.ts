@@ -22,7 +22,9 @@ export function addStart(program: Command): void {
       }
       const other = runningPid();
       if (other !== undefined && process.env['ONNXSERVE_ANNOUNCE'] !== '1') {
-        throw new Error(`a server is running already, process ${other}; stop it with: onnxserve stop, or set TMPDIR to another folder for a second one`);
+        throw new Error(
+          `a server is running already, process ${other}; stop it with: onnxserve stop, or set TMPDIR to another folder for a second one`,
+        );
       }
       if (options.daemon === true) return await startInBackground();
       // Loaded here, so that `--help` and `check` do not pay for it.

@@ -5,6 +5,7 @@ import { findKey, serverKeys } from './keys.js';
 import { type ListenerRole, parseListenAddress } from './listen-address.js';
 import { quoteProblem, readBoolean, readChoice, readNumber, readPatterns, readRegex, type ReadResult } from './read-value.js';
 import type { ConfigProblem, ListenAddress, Origin } from './server-config.js';
+import { modelKeys } from './model-keys.js';
 import { nearest } from './suggest.js';
 
 const byDefault: Origin = { source: 'default', where: undefined };
@@ -65,7 +66,17 @@ export class ConfigReader {
           key,
           serverKeys.map(({ name }) => name),
         );
-        this.report('warning', key, `${key} is unknown and ignored${meant === undefined ? '' : `; did you mean ${meant}?`}`);
+        const ofModels = nearest(
+          key,
+          modelKeys.map(({ name }) => name),
+        );
+        const hint =
+          meant !== undefined
+            ? `; did you mean ${meant}?`
+            : ofModels !== undefined
+              ? `; ${ofModels} is set for each model, in its model-config.yaml or in the key models`
+              : '';
+        this.report('warning', key, `${key} is unknown and ignored${hint}`);
         continue;
       }
       if (known.status === 'planned')

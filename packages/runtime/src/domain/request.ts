@@ -58,6 +58,8 @@ export interface PredictReply {
 export interface InferenceService {
   /** @throws {ServeError} */
   predict(request: PredictRequest): Promise<PredictReply>;
+  /** Counts a request that was refused before it was complete, such as one with too large a body. */
+  refused(request: Pick<PredictRequest, 'id' | 'modelName' | 'modelVersion'>, error: ServeError): void;
 }
 
 export type Outcome = { readonly ok: true } | { readonly ok: false; readonly error: ServeError };

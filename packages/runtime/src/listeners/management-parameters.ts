@@ -1,3 +1,4 @@
+import { nearest } from '../config/suggest.js';
 import type { ServerConfig } from '../config/server-config.js';
 import { ServeError } from '../domain/errors.js';
 import type { RegisterOptions, ScaleOptions } from '../serving/management-service.js';
@@ -37,8 +38,36 @@ function workers(value: unknown, key: string, { maxWorkersLimit }: Limits): numb
   return integer(value, key, 0, maxWorkersLimit, ' workers; raise max_workers_limit to allow more');
 }
 
+/** TorchServe's calls carry parameters that mean nothing here; what looks like a slip of the pen is refused instead of ignored. */
+function refuseTypos(names: Iterable<string>, known: readonly string[]): void {
+  for (const name of names) {
+    if (known.includes(name)) continue;
+    const meant = nearest(name, known);
+    if (meant !== undefined) throw bad(`The parameter ${name.slice(0, 40)} is unknown; did you mean ${meant}?`);
+  }
+}
+
+const scaleParameters = ['min_worker', 'max_worker', 'synchronous', 'number_gpu', 'timeout', 'model_version'];
+const registerParameters = [
+  'url',
+  'model_name',
+  'handler',
+  'runtime',
+  'batch_size',
+  'max_batch_delay',
+  'response_timeout',
+  'startup_timeout',
+  'initial_workers',
+  'synchronous',
+  's3_sse_kms',
+];
+
 /** `min_worker` is 1 when not given, `max_worker` as many as the least. */
 export function scaleOptions(query: Pairs, limits: Limits): ScaleOptions {
+  refuseTypos(
+    query.map(([name]) => name),
+    scaleParameters,
+  );
   const minWorkers = workers(text(query, 'min_worker'), 'min_worker', limits) ?? 1;
   const maxWorkers = workers(text(query, 'max_worker'), 'max_worker', limits) ?? minWorkers;
   if (minWorkers > maxWorkers) throw bad(`min_worker=${minWorkers} is above max_worker=${maxWorkers}.`);
@@ -54,6 +83,10 @@ export function listOptions(query: Pairs): { limit: number; pageToken: number } 
 
 /** Registration by query parameters. @throws {ServeError} BAD_REQUEST naming the parameter */
 export function registerOptions(query: Pairs, limits: Limits): RegisterOptions {
+  refuseTypos(
+    query.map(([name]) => name),
+    registerParameters,
+  );
   const url = query.find(([name]) => name === 'url')?.[1];
   return fromFields((key) => text(query, key), url, booleanParameter(query, 'synchronous', true), limits);
 }
@@ -70,6 +103,7 @@ export function registerOptionsOfJson(body: Buffer, limits: Limits): RegisterOpt
     throw bad('The body must be a JSON object with the key url.');
   }
   const fields = parsed as Record<string, unknown>;
+  refuseTypos(Object.keys(fields), registerParameters);
   const field = (key: string) => (Object.hasOwn(fields, key) && fields[key] !== null ? fields[key] : undefined);
   const { url, synchronous } = { url: field('url'), synchronous: field('synchronous') };
   if (url !== undefined && typeof url !== 'string') throw bad('url must be text.');

@@ -1,4 +1,4 @@
-import { ServeError } from '../domain/errors.js';
+import { ServeError, toServeError } from '../domain/errors.js';
 import { type InferenceService, type PredictRequest, type RequestKind, monotonicNow } from '../domain/request.js';
 import { readBody } from './body.js';
 import type { Exchange } from './exchange.js';
@@ -22,8 +22,15 @@ export async function receive(exchange: Exchange): Promise<Buffer> {
 }
 
 export async function predict(exchange: Exchange, inference: InferenceService, target: Target, received?: Buffer): Promise<void> {
-  const body = received ?? (await receive(exchange));
   const { model, version, kind, urlPath, query, queryIsInput } = target;
+  let body: Buffer;
+  try {
+    body = received ?? (await receive(exchange));
+  } catch (error) {
+    const refusal = toServeError(error);
+    inference.refused({ id: exchange.id, modelName: model, modelVersion: version }, refusal);
+    throw refusal;
+  }
   if (model === '') throw new ServeError('MODEL_NOT_FOUND', 'The path names no model.');
   const request: PredictRequest = {
     id: exchange.id,

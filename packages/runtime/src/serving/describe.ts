@@ -8,6 +8,11 @@ export function describeModel(model: ServedModel): ModelDescription {
   const ready = pool.workers.find((worker) => worker.state.at === 'ready')?.state;
   const info = ready?.at === 'ready' ? ready.info : undefined;
   const lastError = pool.lastError();
+  const onCpu = config.deviceType === 'gpu' && info !== undefined && !info.providers.includes('cuda');
+  const warnings = [
+    ...archive.warnings,
+    ...(onCpu ? ['A GPU was asked for and the CPU is used (onnx: { requireDevice: false }).'] : []),
+  ];
   return {
     modelName: archive.name,
     modelVersion: archive.version,
@@ -40,7 +45,7 @@ export function describeModel(model: ServedModel): ModelDescription {
     },
     jobQueueSize: settings.jobQueueSize,
     batchRelease: settings.delayIsExplicit ? 'delay' : 'adaptive',
-    ...(archive.warnings.length === 0 ? {} : { warnings: archive.warnings }),
+    ...(warnings.length === 0 ? {} : { warnings }),
     ...(lastError === undefined ? {} : { lastError: lastError.message }),
     ...(info === undefined ? {} : { inputs: info.inputs, outputs: info.outputs }),
   };
@@ -59,6 +64,6 @@ function describeWorker(worker: Worker): WorkerDescription {
     state: state.at,
     restarts: worker.restarts,
     ...(worker.lastError === undefined ? {} : { lastError: worker.lastError.message }),
-    ...(state.at === 'ready' ? { loadSeconds: state.info.loadMs / 1000, providers: state.info.providers } : {}),
+    ...(state.at === 'ready' ? { loadSeconds: Math.round(state.info.loadMs) / 1000, providers: state.info.providers } : {}),
   };
 }

@@ -1,5 +1,5 @@
 import type { ServerConfig, StartupModelSettings } from '../config/server-config.js';
-import { modelChanged } from '../domain/events.js';
+import { modelChanged, requestEnded } from '../domain/events.js';
 import { ServeError, toServeError } from '../domain/errors.js';
 import { type InferenceService, monotonicNow, type PredictReply, type PredictRequest } from '../domain/request.js';
 import type { ArchiveEnvironment } from '../registry/archive-environment.js';
@@ -56,12 +56,34 @@ export class ModelServer implements ManagementService, InferenceService {
   }
 
   predict(request: PredictRequest): Promise<PredictReply> {
-    if (this.#draining !== undefined) return Promise.reject(this.#draining);
+    let model: ServedModel;
     try {
-      return this.#table.get(request.modelName, request.modelVersion).predict(request);
+      if (this.#draining !== undefined) throw this.#draining;
+      model = this.#table.get(request.modelName, request.modelVersion);
     } catch (error) {
-      return Promise.reject(toServeError(error));
+      const refusal = toServeError(error);
+      this.refused(request, refusal);
+      return Promise.reject(refusal);
     }
+    return model.predict(request);
+  }
+
+  refused({ id, modelName, modelVersion }: Pick<PredictRequest, 'id' | 'modelName' | 'modelVersion'>, error: ServeError): void {
+    const model = this.#table.find(modelName, modelVersion);
+    requestEnded.publish({
+      model: model?.name ?? '',
+      version: model?.version ?? '',
+      requestedVersion: modelVersion,
+      requestId: id,
+      outcome: error.code,
+      reason: error.reason,
+      status: error.status,
+      stages: undefined,
+      totalNs: 0,
+      batchSize: 0,
+      workerId: undefined,
+      responseBytes: 0,
+    });
   }
 
   async register(options: RegisterOptions): Promise<OperationStatus> {
@@ -106,7 +128,7 @@ export class ModelServer implements ManagementService, InferenceService {
       return await this.#registerAtStartup(startup);
     } catch (error) {
       const { reason, message } = toServeError(error);
-      this.#notRegistered.push({ model: startup.modelName ?? startup.url, reason, message });
+      this.#notRegistered.push({ model: startup.modelName ?? startup.url, reason, message: `${startup.url}: ${message}` });
       throw error;
     }
   }
@@ -207,13 +229,14 @@ export class ModelServer implements ManagementService, InferenceService {
   /** Ready for traffic: every start-up model has the workers it wants. */
   notReady(): string[] {
     if (this.#draining !== undefined) return ['the server is shutting down'];
-    return this.models
+    const lacking = this.models
       .filter((model) => model.loadedAtStartup && model.pool.ready < Math.min(1, model.pool.min))
       .map((model) => {
         const error = model.pool.lastError();
         const state = error === undefined ? 'is loading' : `cannot be loaded: ${error.message}`;
         return `model "${model.name}" version ${model.version} ${state}`;
       });
+    return [...this.#notRegistered.map(({ message }) => message), ...lacking];
   }
 
   /** Accepted requests finish, new ones are refused, workers end. */

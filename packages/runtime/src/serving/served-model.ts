@@ -60,6 +60,7 @@ export class ServedModel {
           startupTimeout: settings.startupTimeout,
           responseTimeout: settings.responseTimeout,
           maxRetryTimeout: settings.maxRetryTimeoutInSec,
+          rerunOnWorkerDeath: archive.config.rerunOnWorkerDeath,
           changed: (worker) => {
             changed(worker);
             const unserved = this.#unserved();

@@ -52,7 +52,8 @@ export async function loadStartupModels(
   return results.flat();
 }
 
-async function startupModels(config: ServerConfig, workers: number): Promise<StartupModel[]> {
+/** What `load_models` and `models` ask for. @throws {ServeError} when the store cannot be read */
+export async function startupModels(config: ServerConfig, workers: number): Promise<StartupModel[]> {
   if (config.loadModels !== 'all') {
     return config.loadModels.map(({ name, url }) => ({
       url,

@@ -59,6 +59,8 @@ async function load(spec: LoadSpec): Promise<void> {
     const sessions: Record<string, Session> = {};
     for (const [name, file] of Object.entries(spec.sessionFiles)) sessions[name] = await open(file);
 
+    const fallback = cpuInstead(spec, [session, ...Object.values(sessions)]);
+    if (fallback !== undefined) say({ type: 'log', level: 'warn', message: fallback });
     handler = await complete(await loadHandler(spec.handler), session);
     const context = loadContext(spec, session, sessions, connection, (metric) => pipeline?.outbox.metric(metric));
     state = await handler.load?.(context);
@@ -89,6 +91,12 @@ async function load(spec: LoadSpec): Promise<void> {
   } catch (error) {
     say({ type: 'failed', error: { ...loadError(error, spec.name), stack: stackOf(error) } });
   }
+}
+
+/** A GPU was asked for, the CPU is used, and the configuration allows it. */
+function cpuInstead(spec: LoadSpec, sessions: ReadonlyArray<Session | undefined>): string | undefined {
+  if (spec.device.type !== 'gpu' || sessions.every((it) => it === undefined || it.providers.includes('cuda'))) return undefined;
+  return `model "${spec.name}" asked for a GPU and runs on the CPU, which onnx: { requireDevice: false } allows`;
 }
 
 /** The stages that a handler leaves out speak tensors, when there is a model to feed. */

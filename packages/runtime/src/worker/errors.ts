@@ -23,7 +23,7 @@ export class WrongLengthError extends Error {
 export function toWireError(thrown: unknown, stage: Stage, model: string): { wire: WireError; bug: boolean } {
   if (thrown instanceof PredictionError) {
     const { message, status, reason } = thrown;
-    return { wire: { code: 'PREDICTION_ERROR', message, status, reason }, bug: status >= 500 };
+    return { wire: { code: 'PREDICTION_ERROR', message, status, reason }, bug: status >= 500 && status !== 501 };
   }
   if (thrown instanceof WrongLengthError) {
     return { wire: { code: 'HANDLER_FAILED', message: thrown.message, reason: 'handler-error' }, bug: true };

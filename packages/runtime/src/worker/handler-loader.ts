@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { AnyHandler } from '@onnxserve/handler-kit';
 import { loadBundledHandler } from '@onnxserve/handler-kit/internal';
@@ -24,7 +25,8 @@ function fallback(module: Record<string, unknown>, name: string): unknown {
 }
 
 function checkHandler(value: unknown, file: string, name: string): AnyHandler {
-  const where = `${file} (export "${name}")`;
+  // The folder it was unpacked into says nothing to whoever made the archive.
+  const where = `${basename(file)} (export "${name}")`;
   if (typeof value === 'object' && value !== null && 'default' in value && !('postprocess' in value)) {
     return checkHandler(value.default, file, name);
   }

@@ -30,6 +30,8 @@ export interface HeldJobsOptions {
   readonly slot: Slot;
   readonly spec: Pick<LoadSpec, 'name' | 'version'>;
   readonly send: (message: ToWorker, blobs?: readonly Uint8Array[]) => void;
+  /** Whether what ran when the process died may run again. */
+  readonly rerun: () => boolean;
 }
 
 /** The items that one worker holds, from the frame that hands them over to the frames that answer them. */
@@ -128,7 +130,7 @@ export class HeldJobs {
   }
 
   /**
-   * The process is gone: what ran is answered with the error, the rest goes back to the queue.
+   * The process is gone: what ran is run again alone or answered with the error, the rest goes back to the queue.
    * @param killed the server ended it, so no item is to blame
    */
   lose(error: ServeError, killed: boolean): void {
@@ -141,7 +143,12 @@ export class HeldJobs {
 
   #end(error: ServeError): void {
     const running = this.#running();
-    for (const job of running) this.#answer(job, error);
+    for (const job of running) {
+      // Whose fault a death was shows when each runs alone. What a client has seen a part of cannot begin again.
+      const again = error.code === 'WORKER_DIED' && !job.suspect && !this.#streams.has(job.id) && this.#options.rerun();
+      if (again) job.suspect = true;
+      else this.#answer(job, error);
+    }
     if (running.length === 0) {
       // A stage before the run did it, and nobody knows whose. Each is tried again alone; the second time it is clear.
       const [only] = this.#byId.values();

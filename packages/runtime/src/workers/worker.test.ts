@@ -75,6 +75,7 @@ function make(changes: Partial<WorkerOptions> = {}): Worker {
     startupTimeout: 30,
     responseTimeout: 10,
     maxRetryTimeout: 300,
+    rerunOnWorkerDeath: false,
     changed: () => undefined,
     ...changes,
   });
@@ -189,6 +190,42 @@ describe('a death in service', () => {
     last().load();
     last().answer(...last().held);
     expect(await Promise.all(all)).toEqual([...Array<string>(4).fill('WORKER_DIED'), ...Array<string>(4).fill('ok')]);
+  });
+
+  it('runs again, alone and once, what ran where that is wanted', async () => {
+    ready({ rerunOnWorkerDeath: undefined });
+    const [guilty, innocent, waiting] = ask(3);
+    last().run(1, 2);
+    last().die();
+    vi.advanceTimersByTime(0);
+    last().load();
+    vi.advanceTimersByTime(0);
+    expect(last().batches).toEqual([[1]]);
+    last().run(1);
+    last().die();
+    expect(await guilty).toBe('WORKER_DIED');
+    await vi.advanceTimersByTimeAsync(1000);
+    last().load();
+    vi.advanceTimersByTime(0);
+    expect(last().batches).toEqual([[2]]);
+    last().run(2);
+    last().answer(2);
+    vi.advanceTimersByTime(0);
+    last().answer(3);
+    expect(await Promise.all([innocent, waiting])).toEqual(['ok', 'ok']);
+  });
+
+  it('never runs again what a client has seen a part of', async () => {
+    ready({ rerunOnWorkerDeath: true });
+    const [streamed] = ask();
+    last().run(1);
+    last().say({ type: 'stream-start', job: 1, status: 200, headers: [], stages: noStages(), batchSize: 1 });
+    last().die();
+    vi.advanceTimersByTime(0);
+    last().load();
+    vi.advanceTimersByTime(0);
+    expect(last().batches).toEqual([]);
+    await streamed?.catch(() => undefined);
   });
 
   it('before any run: each is tried alone, and the one that kills again is answered', async () => {

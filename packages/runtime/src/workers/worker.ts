@@ -30,6 +30,8 @@ export interface WorkerOptions {
   readonly responseTimeout: number;
   /** Seconds. */
   readonly maxRetryTimeout: number;
+  /** Run again what was running when the process died; undefined: unless the handler takes whole batches. */
+  readonly rerunOnWorkerDeath: boolean | undefined;
   /** Told after every change of state. */
   readonly changed: (worker: Worker) => void;
 }
@@ -45,6 +47,7 @@ export class Worker implements Slot {
   readonly #options: WorkerOptions;
   readonly #held: HeldJobs;
   readonly #silence: ResponseTimer;
+  #wholeBatch = true;
   #state: WorkerState = { at: 'stopped' };
   #failures: FailureHistory = { failures: 0, firstAt: 0 };
   #stderr: string[] = [];
@@ -60,6 +63,7 @@ export class Worker implements Slot {
       batcher: options.batcher,
       slot: this,
       spec: options.spec,
+      rerun: () => options.rerunOnWorkerDeath ?? !this.#wholeBatch,
       send: (message, blobs) => {
         if ('process' in this.#state) this.#state.process.send(message, blobs);
       },
@@ -229,6 +233,7 @@ export class Worker implements Slot {
     this.#served = true;
     this.accepting = true;
     this.#enter({ at: 'ready', process: this.#state.process, since: Date.now(), info }, info.loadMs / 1000);
+    this.#wholeBatch = info.wholeBatch;
     this.#options.batcher.wholeBatch = info.wholeBatch;
     this.#options.batcher.attach(this);
   }

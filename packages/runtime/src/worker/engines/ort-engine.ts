@@ -46,7 +46,7 @@ export class OrtEngine implements Engine {
     if (reply.type !== 'opened') throw new Error('the inference thread answered out of turn');
     const inline =
       statSync(request.file).size <= INLINE_MODEL_BYTES && request.device.type === 'cpu'
-        ? await OrtSession.open(request)
+        ? await OrtSession.open(inMainThread(request))
         : undefined;
     return new ThreadedSession(reply.session, inline, async (pieces, outputs) => {
       const { packed, transfer } = this.#memory.gather(pieces);
@@ -77,6 +77,11 @@ export class OrtEngine implements Engine {
       pending?.reject(error);
     } else pending?.resolve(reply);
   }
+}
+
+/** A run that is over in less than a millisecond has no use for threads of its own. */
+function inMainThread(request: SessionRequest): SessionRequest {
+  return { ...request, threads: 1, onnx: { ...request.onnx, intraOpNumThreads: 1, enableProfiling: false } };
 }
 
 /** What the inference thread answers: the outputs, and when the run itself began and ended. */
