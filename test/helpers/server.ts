@@ -37,6 +37,7 @@ export interface Model {
   readonly maxBatchDelay: number;
   readonly responseTimeout: number;
   readonly lastError?: string;
+  readonly warnings?: readonly string[];
   readonly workers: readonly Worker[];
 }
 

@@ -9,6 +9,7 @@ import { get, messageOf, post, send } from '../helpers/client.js';
 import { runCommand } from '../helpers/command.js';
 import { makeMar } from '../helpers/mar.js';
 import { runToEnd, startServer, type TestServer } from '../helpers/server.js';
+import { until } from '../helpers/until.js';
 
 const handler = { handler: 'whole-batch' };
 const json = (value: unknown) => JSON.stringify(value);
@@ -284,7 +285,7 @@ describe('a GPU that cannot be used', () => {
     const { workers, warnings } = await server.describe('either');
     expect(workers).toMatchObject([{ providers: ['cpu'], gpu: false }]);
     expect(warnings).toEqual([expect.stringContaining('requireDevice')]);
-    expect(server.logs()).toContain('asked for a GPU and runs on the CPU');
+    await until(async () => server.logs().includes('asked for a GPU and runs on the CPU') || undefined, 'the log says so');
     const answer = await post(`${server.inference}/predictions/either`, { input: [[1, 2, 3, 4]] });
     expect(answer.json).toEqual({ output: [[1, 2, 3, 4]] });
   });

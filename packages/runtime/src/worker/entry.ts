@@ -55,6 +55,7 @@ async function load(spec: LoadSpec): Promise<void> {
     const engine = new OrtEngine();
     const open = async (file: string): Promise<Session> =>
       await engine.open({ file, onnx: spec.onnx, device: spec.device, threads: spec.threads, directory: spec.directory });
+    await engine.started;
     const session = spec.modelFile === undefined ? undefined : await open(spec.modelFile);
     const sessions: Record<string, Session> = {};
     for (const [name, file] of Object.entries(spec.sessionFiles)) sessions[name] = await open(file);

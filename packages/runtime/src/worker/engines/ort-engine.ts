@@ -14,7 +14,8 @@ const INLINE_RUN_MS = 1;
 /** A run of this length sends a model to the inference thread for good. */
 const LONGEST_INLINE_RUN_MS = 50;
 
-type Pending = { resolve: (reply: Exclude<ThreadReply, { type: 'failed' }>) => void; reject: (error: Error) => void };
+type Answer = Extract<ThreadReply, { type: 'opened' | 'ran' }>;
+type Pending = { resolve: (reply: Answer) => void; reject: (error: Error) => void };
 /** `Omit` of each member of a union, not of what they share. */
 type Without<T, K extends keyof T> = T extends unknown ? Omit<T, K> : never;
 
@@ -26,12 +27,16 @@ export class OrtEngine implements Engine {
   readonly #thread: Worker;
   readonly #pending = new Map<number, Pending>();
   readonly #memory = new FeedMemory();
+  /** Resolves when the thread runs, which from then on ends the process when its parent is gone. */
+  readonly started: Promise<void>;
   #nextCall = 1;
   #nextSession = 1;
 
   constructor(entry: URL = new URL('./ort-thread.js', import.meta.url)) {
-    this.#thread = new Worker(entry, { stdout: false, stderr: false });
-    this.#thread.on('message', (reply: ThreadReply) => this.#settle(reply));
+    this.#thread = new Worker(entry, { stdout: false, stderr: false, workerData: process.ppid });
+    this.started = new Promise((resolve) => {
+      this.#thread.on('message', (reply: ThreadReply) => (reply.type === 'up' ? resolve() : this.#settle(reply)));
+    });
     this.#thread.on('error', (error) => {
       for (const { reject } of this.#pending.values()) reject(error);
       this.#pending.clear();
@@ -57,10 +62,7 @@ export class OrtEngine implements Engine {
     });
   }
 
-  #call(
-    request: Without<ThreadRequest, 'call'>,
-    transfer: ArrayBuffer[] = [],
-  ): Promise<Exclude<ThreadReply, { type: 'failed' }>> {
+  #call(request: Without<ThreadRequest, 'call'>, transfer: ArrayBuffer[] = []): Promise<Answer> {
     const call = this.#nextCall++;
     return new Promise((resolve, reject) => {
       this.#pending.set(call, { resolve, reject });
@@ -68,7 +70,7 @@ export class OrtEngine implements Engine {
     });
   }
 
-  #settle(reply: ThreadReply): void {
+  #settle(reply: Exclude<ThreadReply, { type: 'up' }>): void {
     const pending = this.#pending.get(reply.call);
     this.#pending.delete(reply.call);
     if (reply.type === 'failed') {

@@ -1,6 +1,6 @@
-import { parentPort } from 'node:worker_threads';
+import { parentPort, workerData } from 'node:worker_threads';
 import { monotonicNow } from '../../domain/request.js';
-import { OrtSession } from './ort-session.js';
+import type { OrtSession } from './ort-session.js';
 import { pack, type ThreadReply, type ThreadRequest, unpack } from './thread-messages.js';
 
 // The inference thread: the only place that blocks while a model loads or runs.
@@ -10,7 +10,7 @@ const port = parentPort!;
 // A front that is gone closes the frames' descriptor, which the main thread notices unless a handler blocks it. This thread notices
 // the new parent even then, and nobody is left who could want an answer.
 const PARENT_CHECK_MS = 1000;
-const parent = process.ppid;
+const parent: unknown = workerData;
 setInterval(() => {
   if (process.ppid !== parent) process.kill(process.pid, 'SIGKILL');
 }, PARENT_CHECK_MS);
@@ -19,6 +19,8 @@ async function answer(request: ThreadRequest): Promise<void> {
   try {
     switch (request.type) {
       case 'open': {
+        // Loaded here, since a handler without a model never needs the engine.
+        const { OrtSession } = await import('./ort-session.js');
         const session = await OrtSession.open(request.request);
         sessions.set(request.session, session);
         const { inputs, outputs, providers } = session;
@@ -52,3 +54,4 @@ function reply(message: ThreadReply, transfer: ArrayBuffer[] = []): void {
 }
 
 port.on('message', (request: ThreadRequest) => void answer(request));
+reply({ type: 'up' });

@@ -20,6 +20,8 @@ export interface OpenedSession {
 }
 
 export type ThreadReply =
+  /** The thread takes requests, and watches the parent process. */
+  | { readonly type: 'up' }
   | { readonly type: 'opened'; readonly call: number; readonly session: OpenedSession }
   | {
       readonly type: 'ran';
