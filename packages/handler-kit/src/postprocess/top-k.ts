@@ -46,9 +46,19 @@ export function argmax(scores: Scores | undefined): number[] {
 }
 
 function best(values: ArrayLike<number>, start: number, end: number, k: number, labels: Labels | undefined): Ranked[] {
-  const order = Array.from({ length: end - start }, (_, index) => index).filter((index) => !Number.isNaN(values[start + index]!));
-  order.sort((a, b) => values[start + b]! - values[start + a]! || a - b);
-  return order.slice(0, Math.max(0, k)).map((index) => ({ index, label: labelOf(labels, index), score: values[start + index]! }));
+  const wanted = Math.max(0, Math.floor(k));
+  if (wanted === 0) return [];
+  // Sorting thousands of classes for the five best would cost more than all the rest of postprocessing.
+  const order: number[] = [];
+  for (let index = 0; index < end - start; index++) {
+    const value = values[start + index]!;
+    if (Number.isNaN(value) || (order.length === wanted && !(value > values[start + (order.at(-1) ?? 0)]!))) continue;
+    if (order.length === wanted) order.pop();
+    let at = order.length;
+    while (at > 0 && value > values[start + order[at - 1]!]!) at--;
+    order.splice(at, 0, index);
+  }
+  return order.map((index) => ({ index, label: labelOf(labels, index), score: values[start + index]! }));
 }
 
 function labelOf(labels: Labels | undefined, index: number): string {

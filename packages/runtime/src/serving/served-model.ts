@@ -6,7 +6,7 @@ import type { ModelArchive } from '../registry/model-archive.js';
 import { Pool } from '../workers/pool.js';
 import { Worker } from '../workers/worker.js';
 import { spawnWorker, type SpawnWorker } from '../workers/worker-process.js';
-import { workerEnvironment } from '../workers/environment.js';
+import { workerEnvironment, workerNodeFlags } from '../workers/environment.js';
 import { describeModel } from './describe.js';
 import type { ModelDescription, RegisterOptions } from './management-service.js';
 import { effectiveSettings, type ModelSettings } from './settings.js';
@@ -51,12 +51,17 @@ export class ServedModel {
       create: (changed) => {
         const id = nextWorkerId();
         const device = deviceOf(archive, placed++);
-        const threads = settings.threads ?? Math.max(1, Math.floor(cpus / Math.max(1, this.pool.min)));
+        const share = Math.max(1, Math.floor(cpus / Math.max(1, this.pool.min)));
+        const threads = settings.threads ?? share;
         return new Worker({
           id,
           batcher: this.batcher,
           spawn: options.spawn ?? spawnWorker,
-          spawnOptions: { env: workerEnvironment(process.env, config, threads), cwd: archive.directory },
+          spawnOptions: {
+            env: workerEnvironment(process.env, config, threads),
+            cwd: archive.directory,
+            nodeFlags: workerNodeFlags(share),
+          },
           startupTimeout: settings.startupTimeout,
           responseTimeout: settings.responseTimeout,
           maxRetryTimeout: settings.maxRetryTimeoutInSec,

@@ -22,6 +22,8 @@ export interface WorkerProcess {
 export interface SpawnOptions {
   readonly env: NodeJS.ProcessEnv;
   readonly cwd: string;
+  /** Flags of the Node process. */
+  readonly nodeFlags?: readonly string[];
 }
 
 export type SpawnWorker = (options: SpawnOptions, listener: ProcessListener) => WorkerProcess;
@@ -50,7 +52,7 @@ export const spawnWorker: SpawnWorker = (options, listener) => {
   };
   let child: ChildProcess;
   try {
-    child = spawn(process.execPath, ['--enable-source-maps', entry], {
+    child = spawn(process.execPath, ['--enable-source-maps', ...(options.nodeFlags ?? []), entry], {
       env: options.env,
       cwd: options.cwd,
       stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
