@@ -180,8 +180,9 @@ describe('a handler that ends its process', () => {
 
   it('those that wait behind a killed run are answered by the replacement', async () => {
     const { workers } = await server.describe('calm');
-    const running = values(4).map((value) => predict('calm', { value, ms: 60_000 }));
-    await inFlight('calm', 4);
+    // One is enough: what comes while it runs waits for a full batch.
+    const running = [predict('calm', { value: 0, ms: 60_000 })];
+    await inFlight('calm', 1);
     const waiting = values(20).map((value) => predict('calm', { value }));
     await until(
       async () => ((await metric(server.metrics, 'onnxserve_queue_depth', { model: 'calm' })) > 0 ? true : undefined),
@@ -276,7 +277,9 @@ describe('clients that leave', () => {
 
   it.each(['preprocess', 'inference', 'postprocess'])('in %s: the worker stays and serves', async (stage) => {
     const { pid } = (await server.untilReady('staged')).workers[0]!;
-    const left = values(4).map(() => leaving('staged', { stage, act: 'sleep', ms: 200 }));
+    // Long enough to be seen, all four together shorter than responseTimeout.
+    const ms = stage === 'inference' ? 400 : 1200;
+    const left = values(4).map(() => leaving('staged', { stage, act: 'sleep', ms }));
     await inFlight('staged', 4);
     for (const it of left) it.leave();
     const answer = await predict('staged', { value: 1 });

@@ -142,9 +142,8 @@ class ThreadedSession implements Session {
     return results;
   }
 
+  /** Another run may be under way in it, so it is let go of and not released: it is freed when nothing uses it any more. */
   #leaveMainThread(): void {
-    const inline = this.#inline;
     this.#inline = undefined;
-    void inline?.release().catch(() => undefined);
   }
 }

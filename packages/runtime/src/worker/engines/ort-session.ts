@@ -48,10 +48,6 @@ export class OrtSession {
     for (const name in results) named[name] = fromOrt(results[name] as ort.Tensor);
     return named;
   }
-
-  async release(): Promise<void> {
-    await this.#session.release();
-  }
 }
 
 /** The device that was asked for cannot be used, and nobody allowed another. */
