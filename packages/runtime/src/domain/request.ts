@@ -62,8 +62,6 @@ export interface InferenceService {
   refused(request: Pick<PredictRequest, 'id' | 'modelName' | 'modelVersion'>, error: ServeError): void;
 }
 
-export type Outcome = { readonly ok: true } | { readonly ok: false; readonly error: ServeError };
-
 export function noStages(): StageTimes {
   return { queue: 0, preprocess: 0, wait: 0, inference: 0, postprocess: 0, encode: 0 };
 }

@@ -4,10 +4,6 @@ export const levelRank: Record<Level | 'silent', number> = { debug: 20, info: 30
 
 const shown: Record<Level, string> = { debug: 'DEBUG', info: 'INFO ', warn: 'WARN ', error: 'ERROR' };
 
-export function levelText(level: Level): string {
-  return shown[level];
-}
-
 const two = (value: number) => (value < 10 ? `0${value}` : String(value));
 const three = (value: number) => String(value).padStart(3, '0');
 

@@ -94,3 +94,35 @@ it.each([undefined, null, 5, {}, { x: [1] }])('refuses %j from preprocess', (fea
   const planner = new RunPlanner(session, axisOf(session), 4, 'm', false);
   expect(() => planner.prepare(item(1, features))).toThrow('object of tensors');
 });
+
+describe('runs that overtake each other', () => {
+  /** Each run ends when it is let go. */
+  class HeldSession extends FakeSession {
+    readonly letGo: Array<() => void> = [];
+    override async runRows(pieces: readonly NamedTensors[]): Promise<NamedTensors> {
+      const held = new Promise<void>((resolve) => this.letGo.push(resolve));
+      const answer = this.run(pieces[0]!);
+      await held;
+      return await answer;
+    }
+  }
+
+  it('leave the rows of a request in their order', async () => {
+    const session = new HeldSession(1);
+    const all = runAll(session, [rows(1, 2)]);
+    await expect.poll(() => session.letGo.length).toBe(2);
+    session.letGo[1]!();
+    await Promise.resolve();
+    session.letGo[0]!();
+    expect((await all).outcomes).toEqual([[101, 102]]);
+  });
+
+  it('settle a request once, although one of its runs failed', async () => {
+    const session = new HeldSession(1);
+    const all = runAll(session, [rows(-1, 2, 3)]);
+    await expect.poll(() => session.letGo.length).toBe(2);
+    session.letGo[0]!();
+    session.letGo[1]!();
+    expect((await all).outcomes).toEqual([expect.stringContaining('out of data bounds')]);
+  });
+});

@@ -35,6 +35,12 @@ export interface RunListener {
   failed(item: Item, error: unknown): void;
 }
 
+/** The outputs of some of an item's rows, from row `from` on. */
+interface Part {
+  readonly from: number;
+  readonly outputs: NamedTensors;
+}
+
 /** Runs handed to the session before the first of them is over, so that it never waits for this thread. */
 const RUNS_AHEAD = 2;
 
@@ -83,7 +89,7 @@ export class RunPlanner {
     const cost = this.#cost;
     const limit = cost === undefined ? this.#maxRows : (key: string) => cost.limit(key, this.#maxRows);
     const runs = planRuns(items, this.#axis, limit);
-    const parts = new Map<Item, NamedTensors[]>();
+    const parts = new Map<Item, Part[]>();
     const open = new Map<Item, number>();
     for (const { pieces } of runs) for (const { item } of pieces) open.set(items[item]!, (open.get(items[item]!) ?? 0) + 1);
     for (const item of items) {
@@ -98,13 +104,16 @@ export class RunPlanner {
         const outputs = await this.#runOnce(items, run, timing);
         if (timing.endedAt === 0) timing.endedAt = monotonicNow();
         this.#learn(items, run, timing);
-        run.pieces.forEach(({ item }, index) => {
+        run.pieces.forEach(({ item, from }, index) => {
           const owner = items[item]!;
-          const part = parts.get(owner);
-          if (part === undefined) parts.set(owner, [outputs[index]!]);
-          else part.push(outputs[index]!);
+          const part = { from, outputs: outputs[index]! };
+          const before = parts.get(owner);
+          if (before === undefined) parts.set(owner, [part]);
+          else before.push(part);
         });
         for (const item of mates) {
+          // Another run of its failed meanwhile, and it was run again alone.
+          if (!open.has(item)) continue;
           item.span('inference', timing.startedAt, timing.endedAt);
           item.batchSize = Math.max(item.batchSize, mates.length);
           const left = (open.get(item) ?? 0) - 1;
@@ -134,9 +143,11 @@ export class RunPlanner {
     this.#cost.observe(items[run.pieces[0]!.item]!.key, rows, (endedAt - startedAt) / 1e6);
   }
 
-  #finish(item: Item, parts: readonly NamedTensors[], listener: RunListener): void {
+  #finish(item: Item, parts: readonly Part[], listener: RunListener): void {
     try {
-      listener.done(item, parts.length === 1 ? parts[0]! : collate(parts));
+      // Runs may end in another order than they began.
+      const ordered = [...parts].sort((a, b) => a.from - b.from).map(({ outputs }) => outputs);
+      listener.done(item, collate(ordered));
     } catch (error) {
       listener.failed(item, error);
     }
