@@ -9,6 +9,14 @@ export interface Client {
   onGone: (() => void) | undefined;
 }
 
+/** Place of a request in a sequence of requests that share state. */
+export interface SequenceMark {
+  /** Empty when the client leaves the choice to the server. */
+  readonly id: string;
+  readonly start: boolean;
+  readonly end: boolean;
+}
+
 /** One inference request as the front knows it. Nothing in it is decoded: that is the worker's work. */
 export interface PredictRequest {
   readonly id: string;
@@ -23,6 +31,8 @@ export interface PredictRequest {
   /** On TorchServe's legacy paths query parameters are inputs, like the fields of a form. */
   readonly queryIsInput?: boolean;
   readonly body: Buffer;
+  /** The sequence that the request belongs to, as its client named it. */
+  readonly sequence?: SequenceMark;
   /** Monotonic nanoseconds (`process.hrtime`) when the request's body was complete. */
   readonly receivedAt: number;
   /** Monotonic nanoseconds after which nobody waits for the answer. */
