@@ -15,9 +15,23 @@ export function addCheck(program: Command): void {
     const { loaded } = readConfig(command);
     console.log(formatEffectiveConfig(loaded));
     const valid = reportProblems(loaded);
+    const metrics = valid ? await checkMetricsConfig(loaded.config) : true;
     const opened = valid ? await checkArchives(loaded.config) : true;
-    if (!valid || !opened) process.exitCode = 1;
+    if (!valid || !metrics || !opened) process.exitCode = 1;
   });
+}
+
+/** @returns whether the file of metrics_config, if there is one, is what it should be */
+async function checkMetricsConfig({ metricsConfig }: ServerConfig): Promise<boolean> {
+  if (metricsConfig === undefined) return true;
+  const { readMetricsConfig } = await import('../metrics/metrics-config.js');
+  try {
+    readMetricsConfig(metricsConfig);
+    return true;
+  } catch (error) {
+    for (const line of (error as Error).message.split('\n')) console.error(`onnxserve: error: ${line}`);
+    return false;
+  }
 }
 
 /** Opens what would be loaded at start, as far as that goes without running it. @returns whether all of it can be */

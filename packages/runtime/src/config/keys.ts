@@ -94,9 +94,25 @@ const usedKeys: readonly KeySpec[] = [
     default: 'prometheus',
   }),
   key('metrics_config', path, 'YAML file that names the metrics.', { defaultDoc: 'built in' }),
-  key('model_metrics_auto_detect', boolean, 'Export metrics of handlers that the metrics file does not name.', {
-    default: 'false',
+  key(
+    'model_metrics_auto_detect',
+    boolean,
+    "Export metrics of handlers that the metrics file does not name. TorchServe's default was `false`.",
+    { default: 'true' },
+  ),
+  key('max_handler_metrics', integer(0, 100_000), 'Metrics that the handlers of one model may define; more are refused.', {
+    default: '200',
+    from: 'onnxserve',
   }),
+  key(
+    'max_handler_metric_series',
+    integer(0, 1_000_000),
+    'Series of all its metrics that one model may have; more are refused.',
+    {
+      default: '1000',
+      from: 'onnxserve',
+    },
+  ),
   key('disable_system_metrics', boolean, 'Leave out CPU, memory and disk metrics.', { default: 'false' }),
   key('metric_time_interval', integer(1, maxSeconds), 'Period of the system metrics.', {
     default: '60',

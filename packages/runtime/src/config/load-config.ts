@@ -57,6 +57,8 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
     metricsMode: reader.choice('metrics_mode', ['log', 'prometheus', 'legacy']),
     metricsConfig: reader.path('metrics_config'),
     modelMetricsAutoDetect: reader.boolean('model_metrics_auto_detect'),
+    maxHandlerMetrics: reader.number('max_handler_metrics'),
+    maxHandlerMetricSeries: reader.number('max_handler_metric_series'),
     disableSystemMetrics: reader.boolean('disable_system_metrics'),
     metricTimeInterval: reader.number('metric_time_interval'),
     corsAllowedOrigin: reader.text('cors_allowed_origin'),

@@ -61,6 +61,9 @@ export interface ServerConfig {
   readonly metricsMode: 'log' | 'prometheus' | 'legacy';
   readonly metricsConfig: string | undefined;
   readonly modelMetricsAutoDetect: boolean;
+  /** Metrics, and series of all of them, that the handlers of one model may make. */
+  readonly maxHandlerMetrics: number;
+  readonly maxHandlerMetricSeries: number;
   readonly disableSystemMetrics: boolean;
   /** Seconds. */
   readonly metricTimeInterval: number;

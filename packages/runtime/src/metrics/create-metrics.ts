@@ -22,6 +22,9 @@ export type MetricsSettings = Pick<
   | 'enableMetricsApi'
   | 'metricsMode'
   | 'metricsConfig'
+  | 'modelMetricsAutoDetect'
+  | 'maxHandlerMetrics'
+  | 'maxHandlerMetricSeries'
   | 'disableSystemMetrics'
   | 'metricTimeInterval'
   | 'numberOfGpu'
@@ -74,6 +77,9 @@ export function createMetrics({ config, hostname, gauges, stdout }: MetricsOptio
     registry,
     hostname,
     config: declared,
+    autoDetect: config.modelMetricsAutoDetect,
+    maxMetrics: config.maxHandlerMetrics,
+    maxSeries: config.maxHandlerMetricSeries,
     knows: (model, version) => recorder.knows(model, version),
     warn,
   });
@@ -117,7 +123,7 @@ export function createMetrics({ config, hostname, gauges, stdout }: MetricsOptio
       registry,
       process: processMetrics,
       gauges,
-      listed: declared.server,
+      listed: declared.server === undefined ? undefined : new Set(declared.server.keys()),
     }),
     logger,
     async close() {

@@ -8,11 +8,21 @@ let registry: MetricRegistry;
 let recorder: HandlerMetricsRecorder;
 let warnings: string[];
 
-function open(config: MetricsConfig = noMetricsConfig): void {
+function open(config: MetricsConfig = noMetricsConfig, autoDetect = true, maxMetrics = 200): void {
   registry = new MetricRegistry();
   warnings = [];
   const warn = (sentence: string) => warnings.push(sentence);
-  recorder = new HandlerMetricsRecorder({ registry, hostname: 'box', config, knows: (model) => model !== 'gone', warn });
+  const knows = (model: string) => model !== 'gone';
+  recorder = new HandlerMetricsRecorder({
+    registry,
+    hostname: 'box',
+    config,
+    autoDetect,
+    maxMetrics,
+    maxSeries: 1000,
+    knows,
+    warn,
+  });
 }
 beforeEach(() => open());
 afterEach(() => recorder.close());
@@ -66,6 +76,41 @@ it('bounds the series of a model', () => {
   expect(Object.keys(shown('Wide') ?? {})).toHaveLength(1000);
   expect(shown('Another')).toEqual({ '{ModelName="n",Level="Model",Hostname="box"}': 1 });
   expect(refused()).toEqual({ '{model="m",version="1.0",reason="series-limit"}': 101 });
+  expect(warnings).toEqual([expect.stringMatching(/1000 series.*max_handler_metric_series/)]);
+});
+
+it('bounds the metrics of a model, with one warning for all that are too many', () => {
+  recorder.close();
+  open(noMetricsConfig, true, 2);
+  for (const name of ['A', 'B', 'C', 'D', 'A']) emit('m', name);
+  emit('n', 'C');
+  expect(shown('A')).toEqual({ '{ModelName="m",Level="Model",Hostname="box"}': 2 });
+  expect(shown('C')).toEqual({ '{ModelName="n",Level="Model",Hostname="box"}': 1 });
+  expect(shown('D')).toBeUndefined();
+  expect(refused()).toEqual({ '{model="m",version="1.0",reason="metric-limit"}': 2 });
+  expect(warnings).toEqual([expect.stringMatching(/2 metrics.*max_handler_metrics/)]);
+  recorder.forget('m');
+  emit('m', 'D');
+  expect(shown('D')).toBeDefined();
+});
+
+it('exports only what the file lists when detection is off, with the labels that it lists', () => {
+  recorder.close();
+  const yaml = 'model_metrics:\n  counter:\n    - {name: Seen, unit: Count, dimensions: [ModelName, lang]}\n';
+  open(parseMetricsConfig(yaml, 'metrics.yaml'), false);
+  emit('m', 'Seen', { labels: { lang: 'en' } });
+  emit('m', 'Seen', { labels: { word: 'en' } });
+  emit('m', 'Other');
+  expect(shown('Seen')).toEqual({ '{ModelName="m",Level="Model",Hostname="box",lang="en"}': 1 });
+  expect(shown('Other')).toBeUndefined();
+  expect(warnings).toEqual([
+    'Metric "Seen" of model "m" is refused: its labels are word here and lang in model "m".',
+    expect.stringContaining('model_metrics_auto_detect=false'),
+  ]);
+  recorder.forget('m');
+  emit('n', 'Seen');
+  expect(shown('Seen')).toBeUndefined();
+  expect(warnings.at(-1)).toContain('its labels are none here and lang in the metrics_config file');
 });
 
 it('forgets a model, and a definition with its last model', () => {

@@ -1,10 +1,9 @@
 import { handlerMetric, type HandlerMetric } from '../domain/events.js';
 import { HistogramFamily, ScalarFamily, type Distribution, type Scalar } from './family.js';
+import { metricName } from './handler-metric-name.js';
 import type { MetricsConfig } from './metrics-config.js';
 import type { MetricRegistry } from './registry.js';
 
-/** Series that one model's handlers may make. */
-const MAX_SERIES_PER_MODEL = 1000;
 const RESERVED = ['ModelName', 'Level', 'Hostname', 'le', 'quantile'];
 /** Names of the Node process's own metrics. */
 const RESERVED_PREFIX = /^(process_|nodejs_|onnxserve_)/;
@@ -19,12 +18,17 @@ interface Definition {
   readonly definedBy: string;
 }
 
-type Refusal = 'conflict' | 'invalid' | 'series-limit';
+type Refusal = 'conflict' | 'invalid' | 'series-limit' | 'metric-limit' | 'not-listed';
 
 export interface HandlerMetricsOptions {
   readonly registry: MetricRegistry;
   readonly hostname: string;
   readonly config: MetricsConfig;
+  /** False: only metrics that the metrics_config file lists are exported. */
+  readonly autoDetect: boolean;
+  /** Metrics, and series of all of them together, that the handlers of one model may make. */
+  readonly maxMetrics: number;
+  readonly maxSeries: number;
   readonly knows: (model: string, version: string) => boolean;
   /** One sentence for each kind of refusal of each metric of a model. */
   readonly warn: (sentence: string) => void;
@@ -35,6 +39,7 @@ export class HandlerMetricsRecorder {
   readonly #options: HandlerMetricsOptions;
   readonly #definitions = new Map<string, Definition>();
   readonly #seriesOfModel = new Map<string, number>();
+  readonly #metricsOfModel = new Map<string, number>();
   readonly #refusals = new Map<string, { readonly told: Set<string>; readonly undo: Map<string, () => void> }>();
   readonly #end: () => void;
 
@@ -55,6 +60,7 @@ export class HandlerMetricsRecorder {
       this.#definitions.delete(name);
     }
     this.#seriesOfModel.delete(model);
+    this.#metricsOfModel.delete(model);
     for (const undo of this.#refusals.get(model)?.undo.values() ?? []) undo();
     this.#refusals.delete(model);
   }
@@ -103,33 +109,47 @@ export class HandlerMetricsRecorder {
     let ofModel = definition.byModel.get(event.model);
     const found = ofModel?.get(key);
     if (found !== undefined) return found;
-    if (this.#full(event)) return undefined;
+    if (this.#full(event, ofModel === undefined)) return undefined;
     this.#seriesOfModel.set(event.model, (this.#seriesOfModel.get(event.model) ?? 0) + 1);
     if (ofModel === undefined) {
       ofModel = new Map();
       definition.byModel.set(event.model, ofModel);
+      this.#metricsOfModel.set(event.model, (this.#metricsOfModel.get(event.model) ?? 0) + 1);
     }
     const made = definition.family.series(...values);
     ofModel.set(key, made);
     return made;
   }
 
-  #full(event: HandlerMetric): boolean {
-    if ((this.#seriesOfModel.get(event.model) ?? 0) < MAX_SERIES_PER_MODEL) return false;
-    this.#refuse(
-      event,
-      'series-limit',
-      `the model has ${MAX_SERIES_PER_MODEL} series, which is the limit; use fewer label values`,
-    );
+  #full(event: HandlerMetric, first: boolean): boolean {
+    const { maxMetrics, maxSeries } = this.#options;
+    if (first && (this.#metricsOfModel.get(event.model) ?? 0) >= maxMetrics) {
+      this.#refuse(event, 'metric-limit', `the model has ${maxMetrics} metrics, which is the limit (max_handler_metrics)`);
+      return true;
+    }
+    if ((this.#seriesOfModel.get(event.model) ?? 0) < maxSeries) return false;
+    const limit = `the model has ${maxSeries} series, which is the limit`;
+    this.#refuse(event, 'series-limit', `${limit}; use fewer label values, or raise max_handler_metric_series`);
     return true;
   }
 
   #define(name: string, labels: readonly string[], event: HandlerMetric): Definition | undefined {
-    const { registry, config } = this.#options;
-    if (this.#full(event)) return undefined;
+    const { registry, config, autoDetect } = this.#options;
     const declared = config.model.get(event.name);
+    if (declared === undefined && !autoDetect) {
+      const why = 'the metrics_config file does not list it, and model_metrics_auto_detect=false exports nothing else';
+      this.#refuse(event, 'not-listed', why);
+      return undefined;
+    }
+    if (this.#full(event, true)) return undefined;
     if (declared !== undefined && declared.type !== event.type) {
       this.#refuse(event, 'conflict', `it is a ${event.type} here and a ${declared.type} in the metrics_config file`);
+      return undefined;
+    }
+    const wanted = declared?.dimensions.filter((label) => !RESERVED.includes(label)).sort();
+    if (wanted !== undefined && wanted.join() !== labels.join()) {
+      const theirs = wanted.join() || 'none';
+      this.#refuse(event, 'conflict', `its labels are ${labels.join() || 'none'} here and ${theirs} in the metrics_config file`);
       return undefined;
     }
     const owner = RESERVED_PREFIX.test(name) ? 'a metric of the server' : registry.clash(name, event.type);
@@ -167,16 +187,10 @@ export class HandlerMetricsRecorder {
     }
     refused.series(model, version, reason).add(1);
     past.undo.set(`${version} ${reason}`, () => refused.remove(model, version, reason));
-    // Names come from handlers without bound; so must not what is remembered of them.
-    const key = `${event.name} ${reason}`;
+    // Names come from handlers without bound; so must not what is remembered of them. A limit is one matter for all metrics.
+    const key = reason === 'metric-limit' || reason === 'series-limit' ? reason : `${event.name} ${reason}`;
     if (past.told.has(key) || past.told.size >= 100) return;
     past.told.add(key);
     this.#options.warn(`Metric "${event.name}" of model "${model}" is refused: ${why}.`);
   }
-}
-
-/** TorchServe's handlers may use any text as a name; Prometheus allows letters, digits, `_` and `:`. */
-export function metricName(text: string): string {
-  const name = text.replaceAll(/[^A-Za-z0-9_:]/g, '_');
-  return /^[0-9]/.test(name) || name === '' ? `_${name}` : name;
 }

@@ -174,7 +174,7 @@ export const families = {
     'counter',
     'values',
     ['model', 'version', 'reason'],
-    'Values of handler metrics that were refused: conflict with another definition, invalid value, too many series.',
+    'Values of handler metrics that were refused: conflict with another definition, invalid value, not listed, too many metrics or series.',
   ),
   workerLogDropped: own(
     'onnxserve_worker_log_dropped_bytes_total',
