@@ -129,6 +129,28 @@ it('explained.ts', async () => {
   expect(weights?.ok && weights.json()).toEqual({ weights: [1, 2] });
 });
 
+it('sentence.ts', async () => {
+  const tokenizerFile = {
+    version: '1.0',
+    added_tokens: [],
+    model: { type: 'WordLevel', vocab: { '[PAD]': 0, '[UNK]': 1, hello: 2, world: 3 }, unk_token: '[UNK]' },
+    pre_tokenizer: { type: 'Whitespace' },
+  };
+  writeFileSync(join(guide.folder, 'tokenizer.json'), JSON.stringify(tokenizerFile));
+  const shape = ['batch', 'length'];
+  const session = fakeSession({
+    inputs: ['input_ids', 'attention_mask'].map((name) => ({ name, datatype: 'INT64' as const, shape })),
+    outputs: [{ name: 'sentence_embedding', datatype: 'INT64', shape }],
+    run: ({ input_ids }) => ({ sentence_embedding: input_ids! }),
+  });
+  const [short, long] = await guide.run('sentence.ts', [Buffer.from('hello'), Buffer.from('hello new world')], {
+    session,
+    directory: guide.folder,
+  });
+  expect(short?.ok && short.json()).toEqual({ embedding: [2] });
+  expect(long?.ok && long.json()).toEqual({ embedding: [2, 1, 3] });
+});
+
 it('picture.ts', async () => {
   const session = fakeSession({
     inputs: [{ name: 'image', datatype: 'FP32', shape: ['batch', 3, 8, 8] }],

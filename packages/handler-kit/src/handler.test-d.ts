@@ -36,6 +36,20 @@ export const classifier = defineHandler({
   },
 });
 
+// What load returned reaches a pad that is computed from it.
+export const padded = defineHandler({
+  load: () => Promise.resolve({ padId: 3 }),
+  preprocess: () => ({ ids: tensor('INT64', [1, 1], [1]) }),
+  pad: (state) => {
+    same<typeof state, { padId: number }>(true);
+    return { ids: { value: state.padId, side: 'left' } };
+  },
+});
+export const paddedAlways = defineHandler({
+  preprocess: () => ({ ids: tensor('INT64', [1, 1], [1]) }),
+  pad: { ids: { value: 0n } },
+});
+
 // Features reach inference, its outputs reach postprocess, as what they are.
 export const custom = defineHandler({
   load: () => ({ scale: 2 }),

@@ -1,4 +1,5 @@
 import type { BatchContext, HandlerContext, LoadContext } from './context.js';
+import type { PadValues } from './pad.js';
 import type { InferenceRequest } from './request.js';
 import type { NamedTensors } from './tensor.js';
 
@@ -37,6 +38,12 @@ export interface StagedHandler<State, Features, Outputs> {
    * tensors are used; a handler with its own `inference` gets the request itself.
    */
   preprocess?(request: InferenceRequest, ctx: HandlerContext<State>): MaybePromise<Features>;
+  /**
+   * Inputs that may be filled up, so that requests of different lengths share a run where that pays: along every axis but the first
+   * whose size the model leaves open. What a model returns along an axis of the same name is cut back to each request's own length.
+   * Say so only of inputs whose filling the model ignores, such as token ids beside an attention mask. Only for the default run.
+   */
+  pad?: PadValues | ((state: State) => PadValues);
   /**
    * Replaces the default run. Gets the features of every request of the batch, returns one output each, in order;
    * an `Error` in the place of an output fails that request alone.

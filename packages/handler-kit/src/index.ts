@@ -5,6 +5,7 @@ export * from './datatype.js';
 export * from './errors.js';
 export * from './float16.js';
 export * from './handler.js';
+export { type Pad, type PadValues } from './pad.js';
 export * from './request.js';
 export { respond } from './respond.js';
 export * from './tensor.js';

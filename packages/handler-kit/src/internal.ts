@@ -6,4 +6,5 @@ export { stringify } from './encode/json.js';
 export * from './handlers/index.js';
 export { tensorPostprocess, tensorPreprocess } from './handlers/tensor.js';
 export { checkFeeds } from './onnx/check-feeds.js';
+export { cutTo, paddedShapes, padTo } from './pad.js';
 export { fromOrt, keepHalfFloatsAsBits, signatureOf, toOrt } from './onnx/ort-tensors.js';

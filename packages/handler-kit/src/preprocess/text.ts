@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type * as Tokenizers from 'tokenizers';
 import { optionalPeer } from '../optional-peer.js';
+import type { PadValues } from '../pad.js';
 import { Tensor } from '../tensor.js';
 
 export interface TokenizerOptions {
@@ -9,8 +10,8 @@ export interface TokenizerOptions {
   /** `longest` (default): to the longest text of the call. `max`: to `maxLength`, for models of a fixed length. */
   readonly padding?: 'longest' | 'max';
   /**
-   * Widths are rounded up to a multiple of this, `maxLength` at most. Texts of nearly the same length then share a run, at the price of
-   * some padding that the attention mask hides; 8 is a good start.
+   * Widths are rounded up to a multiple of this, `maxLength` at most, for devices that prefer such sizes. That texts of nearly the same
+   * length share a run is better left to a handler's `pad`.
    */
   readonly padToMultipleOf?: number;
   /** Id that fills; default what `tokenizer.json` says, else that of `[PAD]`, `<pad>` or `<|pad|>`, else 0. */
@@ -33,6 +34,8 @@ export interface TextTokenizer {
   encode(texts: readonly TextInput[]): Promise<EncodedTexts>;
   decode(ids: Iterable<number | bigint>, options?: { readonly skipSpecialTokens?: boolean }): Promise<string>;
   readonly padId: number;
+  /** For a handler's `pad`: texts of different lengths then share a run where that pays. */
+  readonly pad: PadValues;
 }
 
 interface TokenizerFile {
@@ -79,8 +82,10 @@ export async function loadTokenizer(file: string, options: TokenizerOptions = {}
   if (!Number.isSafeInteger(multiple) || multiple < 1)
     throw new Error(`padToMultipleOf must be a whole number from 1, got ${multiple}`);
   const rounded = (length: number) => Math.max(length, Math.min(Math.ceil(length / multiple) * multiple, maxLength ?? Infinity));
+  const side = padLeft ? 'left' : 'right';
   return {
     padId,
+    pad: { input_ids: { value: padId, side }, attention_mask: { value: 0, side }, token_type_ids: { value: 0, side } },
     async encode(texts) {
       const encodings = await encodeAll(tokenizer, texts);
       const rows = encodings.map((it) => ({ ids: it.getIds(), mask: it.getAttentionMask(), types: it.getTypeIds() }));

@@ -5,7 +5,7 @@ const item = (rows: number, key = 'a'): PlanItem => ({ rows, key });
 const dynamic: ModelAxis = { kind: 'dynamic', rows: 0 };
 /** Runs as `item:from-to` lists. */
 const shown = (items: readonly PlanItem[], axis: ModelAxis, maxRows: number) =>
-  planRuns(items, axis, maxRows).map(
+  planRuns(items, axis, { rows: () => maxRows, ragged: undefined }).map(
     ({ pieces, padding }) => pieces.map((it) => `${it.item}:${it.from}-${it.to}`).join(' ') + (padding > 0 ? ` +${padding}` : ''),
   );
 
@@ -51,7 +51,7 @@ it('covers every row of every item exactly once, in order, never mixing shapes',
     ]!;
     const maxRows = 1 + next(8);
     const reached = items.map(() => 0);
-    for (const { pieces, padding } of planRuns(items, axis, maxRows)) {
+    for (const { pieces, padding } of planRuns(items, axis, { rows: () => maxRows, ragged: undefined })) {
       expect(new Set(pieces.map((piece) => items[piece.item]!.key)).size).toBe(axis.kind === 'none' ? pieces.length : 1);
       let rows = padding;
       for (const piece of pieces) {

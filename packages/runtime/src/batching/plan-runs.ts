@@ -1,9 +1,14 @@
+import type { Cost } from './length-cost.js';
+import { planRagged, type RaggedItem } from './plan-ragged.js';
+
 /** One prepared item as the plan sees it. */
 export interface PlanItem {
   /** Leading dimension of its tensors. */
   readonly rows: number;
   /** Items of one key can share a run: same inputs, datatypes and trailing dimensions. */
   readonly key: string;
+  /** Elements of a row of the inputs that may be padded, where those of one key may differ in length; undefined where they may not. */
+  readonly size?: number | undefined;
 }
 
 export interface ModelAxis {
@@ -29,11 +34,18 @@ export interface PlannedRun {
   readonly padding: number;
 }
 
+export interface RunLimits {
+  /** Rows that a run of these items should have at most. */
+  rows(key: string): number;
+  /** What is known of the cost of runs of different lengths, see `planRagged`. */
+  readonly ragged: Cost | 'insist' | undefined;
+}
+
 /**
- * Groups prepared items into runs: by shape, up to `maxRows` rows a run, in order of arrival within a group.
- * An item with more rows than `maxRows` runs by itself; an item without rows needs no run and gets none under `fixed`.
+ * Groups prepared items into runs: by shape, in order of arrival within a group, or by length where lengths may differ.
+ * An item with more rows than a run may have runs by itself; an item without rows needs no run and gets none under `fixed`.
  */
-export function planRuns(items: readonly PlanItem[], axis: ModelAxis, maxRows: number | ((key: string) => number)): PlannedRun[] {
+export function planRuns(items: readonly PlanItem[], axis: ModelAxis, limits: RunLimits): PlannedRun[] {
   const runs: PlannedRun[] = [];
   if (axis.kind === 'none') {
     return items.map((item, index) => ({ pieces: [{ item: index, from: 0, to: item.rows }], padding: 0 }));
@@ -46,7 +58,8 @@ export function planRuns(items: readonly PlanItem[], axis: ModelAxis, maxRows: n
   });
   for (const [key, group] of groups) {
     if (axis.kind === 'fixed') runs.push(...fixedRuns(group, items, axis.rows));
-    else runs.push(...dynamicRuns(group, items, typeof maxRows === 'number' ? maxRows : maxRows(key)));
+    else if (items[group[0]!]!.size !== undefined) runs.push(...raggedRuns(group, items, limits.rows(key), limits.ragged));
+    else runs.push(...dynamicRuns(group, items, limits.rows(key)));
   }
   return runs;
 }
@@ -67,6 +80,19 @@ function dynamicRuns(group: readonly number[], items: readonly PlanItem[], maxRo
   }
   if (pieces.length > 0) runs.push({ pieces, padding: 0 });
   return runs;
+}
+
+function raggedRuns(
+  group: readonly number[],
+  items: readonly PlanItem[],
+  maxRows: number,
+  cost: RunLimits['ragged'],
+): PlannedRun[] {
+  const members = group.map((index): RaggedItem => ({ rows: items[index]!.rows, size: items[index]!.size ?? 0 }));
+  return planRagged(members, maxRows, cost).map((run) => ({
+    pieces: run.map((at) => ({ item: group[at]!, from: 0, to: members[at]!.rows })),
+    padding: 0,
+  }));
 }
 
 function fixedRuns(group: readonly number[], items: readonly PlanItem[], size: number): PlannedRun[] {

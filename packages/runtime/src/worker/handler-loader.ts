@@ -35,12 +35,13 @@ function checkHandler(value: unknown, file: string, name: string): AnyHandler {
       `${where} is ${value === undefined ? 'missing' : typeof value}; a handler is what defineHandler({...}) returns`,
     );
   }
-  const known = ['load', 'unload', 'preprocess', 'inference', 'postprocess', 'explain', 'describe', 'handle'];
+  const known = ['load', 'unload', 'preprocess', 'inference', 'postprocess', 'explain', 'describe', 'handle', 'pad'];
   const members = value as Record<string, unknown>;
   for (const key of Object.keys(members)) {
     if (!known.includes(key)) throw new TypeError(`${where} has the member "${key}", which is none of ${known.join(', ')}`);
-    if (members[key] !== undefined && typeof members[key] !== 'function')
-      throw new TypeError(`${where}: "${key}" is not a function`);
+    const kind = typeof members[key];
+    if (kind === 'undefined' || kind === 'function' || (key === 'pad' && kind === 'object')) continue;
+    throw new TypeError(`${where}: "${key}" is not a function`);
   }
   if (
     members['handle'] !== undefined &&

@@ -24,7 +24,10 @@ export class Item {
   /** Features of a handler with its own inference, or named tensors. */
   features: unknown;
   rows = 1;
+  /** Items of one key can share a run. */
   key = '';
+  /** Elements of a row of the inputs that may be padded; undefined when none may. */
+  size: number | undefined;
   /** Items that shared its run, itself included. */
   batchSize = 1;
   streaming = false;

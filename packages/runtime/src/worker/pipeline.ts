@@ -59,8 +59,17 @@ export class Pipeline {
     const { handler } = options;
     if ('handle' in handler && handler.handle !== undefined) this.#whole = handler as WholeBatchHandler<unknown>;
     else this.#staged = handler as StagedHandler<unknown, unknown, unknown>;
-    if (options.session !== undefined)
-      this.#planner = new RunPlanner(options.session, options.axis, options.batchSize, options.model, options.adaptive);
+    if (options.session !== undefined) {
+      const pad = this.#staged?.inference === undefined ? this.#staged?.pad : undefined;
+      this.#planner = new RunPlanner(
+        options.session,
+        options.axis,
+        options.batchSize,
+        options.model,
+        options.adaptive,
+        typeof pad === 'function' ? pad(options.context.state) : pad,
+      );
+    }
   }
 
   get outbox(): Outbox {

@@ -126,3 +126,76 @@ describe('runs that overtake each other', () => {
     expect((await all).outcomes).toEqual([expect.stringContaining('out of data bounds')]);
   });
 });
+
+describe('inputs that may be padded', () => {
+  const pad = { ids: { value: 0n }, mask: { value: 0n } };
+  const text = (...ids: number[]): NamedTensors => ({
+    ids: new Tensor('INT64', [1, ids.length], BigInt64Array.from(ids, BigInt)),
+    mask: new Tensor('INT64', [1, ids.length], new BigInt64Array(ids.length).fill(1n)),
+  });
+
+  /** Gives each id back plus 100, where the mask is set, and their sum. */
+  class Tokens extends FakeSession {
+    override readonly inputs = ['ids', 'mask'].map((name) => ({ name, datatype: 'INT64' as const, shape: ['n', 'length'] }));
+    override readonly outputs = [
+      { name: 'each', datatype: 'INT64' as const, shape: ['n', 'length'] },
+      { name: 'sum', datatype: 'INT64' as const, shape: ['n', 1] },
+    ];
+    readonly shapes: Array<readonly number[]> = [];
+    override run({ ids, mask }: NamedTensors): Promise<NamedTensors> {
+      this.shapes.push(ids!.shape);
+      const [rowCount, length] = ids!.shape as [number, number];
+      const [values, masks] = [ids!.data as BigInt64Array, mask!.data as BigInt64Array];
+      const each = values.map((value, at) => (value + 100n) * masks[at]!);
+      const sum = new BigInt64Array(rowCount);
+      each.forEach((value, at) => (sum[Math.floor(at / length)]! += value));
+      return Promise.resolve({
+        each: new Tensor('INT64', [rowCount, length], each),
+        sum: new Tensor('INT64', [rowCount, 1], sum),
+      });
+    }
+  }
+
+  async function answers(session: Tokens, features: readonly NamedTensors[], adaptive: boolean) {
+    const planner = new RunPlanner(session, axisOf(session), 4, 'm', adaptive, pad);
+    const items = features.map((it, job) => item(job, it));
+    for (const it of items) planner.prepare(it);
+    const outcomes = new Map<Item, unknown>();
+    await planner.run(items, {
+      done: (it, outputs) =>
+        void outcomes.set(it, [Array.from(outputs['each']!.data as BigInt64Array, Number), Number(outputs['sum']!.data[0])]),
+      failed: (it, error) => void outcomes.set(it, error),
+    });
+    return items.map((it) => outcomes.get(it));
+  }
+
+  it('share a run, and each request gets what it would get alone', async () => {
+    const session = new Tokens();
+    const features = [text(1), text(2, 3, 4), text(5, 6)];
+    const expected = [
+      [[101], 101],
+      [[102, 103, 104], 309],
+      [[105, 106], 211],
+    ];
+    expect(await answers(session, features, false)).toEqual(expected);
+    expect(session.shapes).toEqual([[3, 3]]);
+    expect(await answers(new Tokens(), features, true)).toEqual(expected);
+  });
+
+  it('are not padded where that would cost more than a run of their own', async () => {
+    const session = new Tokens();
+    const long = text(...Array.from({ length: 200 }, (_, at) => at));
+    await answers(session, [text(1, 2), long, text(3, 4), text(5)], true);
+    expect(session.shapes).toEqual([
+      [3, 2],
+      [1, 200],
+    ]);
+  });
+
+  it('must be inputs of the model', () => {
+    const session = new Tokens();
+    expect(() => new RunPlanner(session, axisOf(session), 4, 'm', true, { idz: { value: 0 } })).toThrow(
+      'pad of model "m" names idz; the model\'s inputs are ids, mask',
+    );
+  });
+});

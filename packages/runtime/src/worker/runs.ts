@@ -1,6 +1,7 @@
 import {
   collate,
   type NamedTensors,
+  type PadValues,
   PredictionError,
   rowsOf,
   shapeKey,
@@ -9,11 +10,13 @@ import {
   type TensorSignature,
 } from '@onnxserve/handler-kit';
 import { checkFeeds } from '@onnxserve/handler-kit/internal';
+import { LengthCost } from '../batching/length-cost.js';
 import { type ModelAxis, type PlannedRun, planRuns } from '../batching/plan-runs.js';
 import { RunCost } from '../batching/run-cost.js';
 import { monotonicNow } from '../domain/request.js';
 import type { RunTiming, Session } from './engines/session.js';
 import type { Item } from './item.js';
+import { Ragged } from './ragged.js';
 
 /** How the model takes several requests in one run, read from its signature. */
 export function axisOf(session: Session): ModelAxis {
@@ -52,10 +55,17 @@ export class RunPlanner {
   /** What one request must fit: under a fixed batch axis any number of rows, since the plan fills the axis. */
   readonly #wanted: readonly TensorSignature[];
   readonly #cost: RunCost | undefined;
+  readonly #lengthCost = new LengthCost();
+  readonly #ragged: Ragged | undefined;
   #axis: ModelAxis;
 
-  /** @param adaptive run as many rows at once as pay, up to `maxRows`; false: always as many as there are */
-  constructor(session: Session, axis: ModelAxis, maxRows: number, model: string, adaptive: boolean) {
+  /**
+   * @param adaptive run as many rows at once as pay, up to `maxRows`; false: always as many as there are
+   * @param pad inputs that may be filled up so that items of different lengths share a run
+   * @throws {Error} when `pad` names what the model does not have
+   */
+  constructor(session: Session, axis: ModelAxis, maxRows: number, model: string, adaptive: boolean, pad?: PadValues) {
+    this.#ragged = pad === undefined ? undefined : new Ragged(session, pad, model);
     this.#cost = adaptive && maxRows > 1 ? new RunCost() : undefined;
     this.#session = session;
     this.#axis = axis;
@@ -81,14 +91,17 @@ export class RunPlanner {
     checkFeeds(features, this.#wanted);
     if (this.#axis.kind === 'none') return;
     item.rows = rowsOf(features);
-    item.key = shapeKey(features);
+    if (this.#ragged === undefined || this.#axis.kind === 'fixed') item.key = shapeKey(features);
+    else Object.assign(item, this.#ragged.describe(features));
   }
 
   /** Never rejects. Tells the listener of each item as soon as its last run is over. */
   async run(items: readonly Item[], listener: RunListener): Promise<void> {
     const cost = this.#cost;
-    const limit = cost === undefined ? this.#maxRows : (key: string) => cost.limit(key, this.#maxRows);
-    const runs = planRuns(items, this.#axis, limit);
+    const runs = planRuns(items, this.#axis, {
+      rows: (key) => (cost === undefined || this.#ragged !== undefined ? this.#maxRows : cost.limit(key, this.#maxRows)),
+      ragged: cost === undefined ? 'insist' : this.#lengthCost.get(),
+    });
     const parts = new Map<Item, Part[]>();
     const open = new Map<Item, number>();
     for (const { pieces } of runs) for (const { item } of pieces) open.set(items[item]!, (open.get(items[item]!) ?? 0) + 1);
@@ -99,7 +112,7 @@ export class RunPlanner {
     const execute = async (run: PlannedRun): Promise<void> => {
       const mates = [...new Set(run.pieces.map(({ item }) => items[item]!))].filter((item) => open.has(item));
       if (mates.length === 0) return;
-      const timing: RunTiming = { startedAt: monotonicNow(), endedAt: 0 };
+      const timing: RunTiming = { startedAt: monotonicNow(), endedAt: 0, waited: 0 };
       try {
         const outputs = await this.#runOnce(items, run, timing);
         if (timing.endedAt === 0) timing.endedAt = monotonicNow();
@@ -137,10 +150,12 @@ export class RunPlanner {
     await Promise.all(ahead);
   }
 
-  #learn(items: readonly Item[], run: PlannedRun, { startedAt, endedAt }: RunTiming): void {
+  #learn(items: readonly Item[], run: PlannedRun, { startedAt, endedAt, waited }: RunTiming): void {
     if (this.#cost === undefined) return;
     const rows = run.pieces.reduce((sum, { from, to }) => sum + to - from, run.padding);
-    this.#cost.observe(items[run.pieces[0]!.item]!.key, rows, (endedAt - startedAt) / 1e6);
+    const ms = (endedAt - startedAt - waited) / 1e6;
+    if (this.#ragged === undefined) this.#cost.observe(items[run.pieces[0]!.item]!.key, rows, ms);
+    else this.#lengthCost.observe(rows * Math.max(...run.pieces.map(({ item }) => items[item]!.size ?? 0)), ms);
   }
 
   #finish(item: Item, parts: readonly Part[], listener: RunListener): void {
@@ -164,10 +179,12 @@ export class RunPlanner {
       return [outputs];
     }
     const rows = run.pieces.map(({ from, to }) => to - from);
+    const ragged = this.#axis.kind === 'dynamic' ? this.#ragged : undefined;
+    const filled = ragged?.fill(pieces) ?? pieces;
     const last = pieces.at(-1)!;
     const filler = Array.from({ length: run.padding }, () => slice(last, rows.at(-1)! - 1, rows.at(-1)!));
     const total = rows.reduce((sum, n) => sum + n, run.padding);
-    const outputs = await this.#session.runRows([...pieces, ...filler], undefined, timing);
+    const outputs = await this.#session.runRows([...filled, ...filler], undefined, timing);
     if (Object.values(outputs).some((tensor: Tensor) => tensor.shape[0] !== total)) {
       if (items.length > 1 || run.padding > 0) this.#axis = { kind: 'none', rows: 0 };
       throw new PredictionError(
@@ -175,7 +192,8 @@ export class RunPlanner {
         500,
       );
     }
-    return split(outputs, [...rows, ...filler.map(() => 1)]).slice(0, rows.length);
+    const parts = split(outputs, [...rows, ...filler.map(() => 1)]).slice(0, rows.length);
+    return ragged === undefined ? parts : parts.map((part, at) => ragged.cut(part, pieces[at]!, filled[at]!));
   }
 }
 

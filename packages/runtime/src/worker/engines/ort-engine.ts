@@ -58,7 +58,8 @@ export class OrtEngine implements Engine {
       const ran = await this.#call({ type: 'run', session, feeds: packed, outputs }, transfer);
       if (ran.type !== 'ran') throw new Error('the inference thread answered out of turn');
       this.#memory.giveBack(ran.feeds);
-      return { outputs: unpack(ran.outputs), startedAt: ran.startedAt, endedAt: ran.endedAt };
+      const { startedAt, endedAt, waited } = ran;
+      return { outputs: unpack(ran.outputs), startedAt, endedAt, waited };
     });
   }
 
@@ -122,9 +123,9 @@ class ThreadedSession implements Session {
   async runRows(pieces: readonly NamedTensors[], outputs?: readonly string[], timing?: RunTiming): Promise<NamedTensors> {
     const inline = this.#proven ? this.#inline : undefined;
     if (inline === undefined) {
-      const { outputs: results, startedAt, endedAt } = await this.#threaded(pieces, outputs);
-      if (timing !== undefined) Object.assign(timing, { startedAt, endedAt });
-      const ms = (endedAt - startedAt) / 1e6;
+      const { outputs: results, ...times } = await this.#threaded(pieces, outputs);
+      if (timing !== undefined) Object.assign(timing, times);
+      const ms = (times.endedAt - times.startedAt - times.waited) / 1e6;
       if (this.#inline !== undefined) {
         if (ms > LONGEST_INLINE_RUN_MS) this.#leaveMainThread();
         else if (ms < INLINE_RUN_MS) this.#proven = true;

@@ -5,6 +5,8 @@ import type { OnnxOptions } from '../../config/model-config.js';
 export interface RunTiming {
   startedAt: number;
   endedAt: number;
+  /** Nanoseconds of it that the thread had no core, where the system tells. */
+  waited: number;
 }
 
 /** A model in memory, of any engine. */

@@ -31,6 +31,7 @@ export type ThreadReply =
       readonly feeds: readonly ArrayBuffer[];
       readonly startedAt: number;
       readonly endedAt: number;
+      readonly waited: number;
     }
   | { readonly type: 'failed'; readonly call: number; readonly name: string; readonly message: string };
 
