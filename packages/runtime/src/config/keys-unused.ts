@@ -35,7 +35,6 @@ export const unusedKeys: readonly KeySpec[] = [
     default: 'ts_request_sequence_start',
   }),
   key('ts_header_key_sequence_end', text, 'Header that ends a sequence.', { ...planned, default: 'ts_request_sequence_end' }),
-  key('system_metrics_cmd', text, 'Program that collects system metrics.', planned),
   key('plugins_path', path, 'Folder of Java plugins; they cannot run here.', pointless),
   key('ts_open_inference_protocol', text, 'The paths under `/v2` need no switch here.', pointless),
   key('number_of_netty_threads', threads, 'Threads of the Java front; Node needs none.', pointless),

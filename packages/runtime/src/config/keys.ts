@@ -114,6 +114,11 @@ const usedKeys: readonly KeySpec[] = [
     },
   ),
   key('disable_system_metrics', boolean, 'Leave out CPU, memory and disk metrics.', { default: 'false' }),
+  key(
+    'system_metrics_cmd',
+    text,
+    'Program with arguments whose output replaces the CPU, memory, disk and GPU metrics; a file ending in `.py` is run by `python3`.',
+  ),
   key('metric_time_interval', integer(1, maxSeconds), 'Period of the system metrics.', {
     default: '60',
     unit: 's',

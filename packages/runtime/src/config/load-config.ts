@@ -60,6 +60,7 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
     maxHandlerMetrics: reader.number('max_handler_metrics'),
     maxHandlerMetricSeries: reader.number('max_handler_metric_series'),
     disableSystemMetrics: reader.boolean('disable_system_metrics'),
+    systemMetricsCmd: reader.text('system_metrics_cmd'),
     metricTimeInterval: reader.number('metric_time_interval'),
     corsAllowedOrigin: reader.text('cors_allowed_origin'),
     corsAllowedMethods: reader.text('cors_allowed_methods'),

@@ -65,6 +65,7 @@ export interface ServerConfig {
   readonly maxHandlerMetrics: number;
   readonly maxHandlerMetricSeries: number;
   readonly disableSystemMetrics: boolean;
+  readonly systemMetricsCmd: string | undefined;
   /** Seconds. */
   readonly metricTimeInterval: number;
   readonly corsAllowedOrigin: string | undefined;

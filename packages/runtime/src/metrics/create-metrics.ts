@@ -14,6 +14,7 @@ import { ProcessMetrics } from './process-metrics.js';
 import { Recorder } from './recorder.js';
 import { MetricRegistry } from './registry.js';
 import { createLogger } from './server-log.js';
+import { SystemCommand } from './system-command.js';
 import { SystemMetrics } from './system-metrics.js';
 import { WorkerLogWriter } from './worker-log.js';
 
@@ -26,6 +27,9 @@ export type MetricsSettings = Pick<
   | 'maxHandlerMetrics'
   | 'maxHandlerMetricSeries'
   | 'disableSystemMetrics'
+  | 'systemMetricsCmd'
+  | 'modelStore'
+  | 'tempDirectory'
   | 'metricTimeInterval'
   | 'numberOfGpu'
   | 'logLocation'
@@ -94,12 +98,31 @@ export function createMetrics({ config, hostname, gauges, stdout }: MetricsOptio
   const metricLog = config.metricsMode === 'prometheus' ? undefined : new MetricLog({ files, hostname, format });
   if (metricLog !== undefined) closing.push(() => metricLog.close());
   if (!config.disableSystemMetrics) {
+    const { systemMetricsCmd, modelStore, tempDirectory, logLocation } = config;
+    const command =
+      systemMetricsCmd === undefined
+        ? undefined
+        : new SystemCommand({
+            command: systemMetricsCmd,
+            registry,
+            hostname,
+            config: declared,
+            warn,
+            collected: ({ name, unit, value, dimensions }) =>
+              metricLog?.host({ name, unit }, value, dimensions.map((pair) => pair.join(':')).join(',')),
+          });
     const system = new SystemMetrics({
       registry,
       hostname,
       interval: config.metricTimeInterval,
       numberOfGpu: config.numberOfGpu,
+      folders: {
+        ...(modelStore === undefined ? {} : { model_store: modelStore }),
+        temp_directory: tempDirectory,
+        log_location: logLocation,
+      },
       warn,
+      command: command === undefined ? undefined : (signal) => command.collect(signal),
       collected: (family, value, device) =>
         metricLog?.host(families[family], value, device === undefined ? 'Level:Host' : `Level:Host,DeviceId:${device}`),
     });

@@ -1,7 +1,7 @@
-import { execFile } from 'node:child_process';
+import { firstLine, runTool } from './run-tool.js';
 
 export interface GpuReading {
-  /** Index and, where several processes must agree on it, the UUID. */
+  /** Index. */
   readonly id: string;
   /** Percent; undefined where the device does not say (MIG). */
   readonly utilization: number | undefined;
@@ -20,16 +20,24 @@ const TIMEOUT_MS = 5000;
 const QUERY = ['--query-gpu=index,utilization.gpu,memory.used,memory.total', '--format=csv,noheader,nounits'];
 
 /** Asks nvidia-smi once. Never throws and never takes longer than its timeout. */
-export function probeGpus(signal: AbortSignal, command = 'nvidia-smi', timeout = TIMEOUT_MS): Promise<GpuProbe> {
-  return new Promise((resolve) => {
-    execFile(command, QUERY, { timeout, killSignal: 'SIGKILL', maxBuffer: 1 << 20, signal }, (error, stdout) => {
-      if (error === null) return resolve(parseGpus(stdout));
-      if (error.code === 'ENOENT') return resolve({ state: 'absent' });
-      if (error.killed === true) return resolve({ state: 'failed', why: `it did not answer within ${timeout / 1000} s` });
-      const detail = firstLine(stdout) || firstLine(error.message);
-      resolve({ state: 'failed', why: typeof error.code === 'number' ? `it exited with ${error.code}: ${detail}` : detail });
-    });
-  });
+export async function probeGpus(signal: AbortSignal, command = 'nvidia-smi', timeoutMs = TIMEOUT_MS): Promise<GpuProbe> {
+  const outcome = await runTool(command, QUERY, { timeoutMs, signal });
+  switch (outcome.state) {
+    case 'absent':
+    case 'failed':
+      return outcome;
+    case 'ended': {
+      const { code, stdout, stderr } = outcome;
+      if (code === 0) return parseGpus(stdout);
+      const how = code === null ? 'it was killed' : `it exited with ${code}`;
+      const detail = firstLine(stdout) || firstLine(stderr);
+      return { state: 'failed', why: detail === '' ? how : `${how}: ${detail}` };
+    }
+    default: {
+      const never: never = outcome;
+      throw new TypeError(`unknown outcome ${String(never)}`);
+    }
+  }
 }
 
 export function parseGpus(output: string): GpuProbe {
@@ -46,8 +54,4 @@ export function parseGpus(output: string): GpuProbe {
 
 function figure(text: string | undefined): number | undefined {
   return text !== undefined && /^\d+(\.\d+)?$/.test(text) ? Number(text) : undefined;
-}
-
-function firstLine(text: string): string {
-  return text.trim().split('\n', 1)[0]!.slice(0, 200);
 }

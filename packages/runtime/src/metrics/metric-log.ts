@@ -81,7 +81,7 @@ export class MetricLog {
   }
 
   /** A value of this second for ts_metrics.log. */
-  host(spec: FamilySpec, value: number, dimensions = 'Level:Host'): void {
+  host(spec: Pick<FamilySpec, 'name' | 'unit'>, value: number, dimensions = 'Level:Host'): void {
     this.#entry('serverMetrics', spec.name, spec.unit, dimensions).value = value;
   }
 

@@ -42,6 +42,9 @@ describe('GPU metrics', () => {
     ['garbage', 'echo NVIDIA-SMI has failed', false],
     ['exit 9', 'echo no devices were found; exit 9', false],
     ['hanging', 'exec sleep 60', false],
+    ['hanging in a process of its own', 'sleep 60; echo never', false],
+    ['ended, with a process that holds its output', 'sleep 60 & echo garbage', false],
+    ['flooding', 'yes', false],
   ])('%s: one warning, no gauges, nothing thrown', async (_name, script, missing) => {
     const registry = new MetricRegistry();
     const it = system(missing ? join(folder, 'none') : tool(script), registry);
@@ -88,5 +91,25 @@ describe('host metrics', () => {
     expect(value('MemoryAvailable')).toBe(6144);
     expect(value('MemoryUtilization')).toBe(25);
     expect([...registry.built.DiskUsage.samples][0]?.value).toBeGreaterThan(0);
+  });
+
+  it('tells the space of the folders that matter, and nothing of one that is gone', async () => {
+    const registry = new MetricRegistry();
+    const options = {
+      registry,
+      hostname: 'box',
+      interval: 60,
+      numberOfGpu: 0,
+      warn: (sentence: string) => warnings.push(sentence),
+    };
+    const it = new SystemMetrics({ ...options, folders: { model_store: folder, log_location: join(folder, 'none') } });
+    await it.collect();
+    it.close();
+    const sizes = [...registry.built.diskSize.samples];
+    expect(sizes.map(({ labels }) => labels)).toEqual(['folder="model_store"']);
+    const [free] = [...registry.built.diskFree.samples];
+    expect(free?.value).toBeGreaterThan(0);
+    expect(free?.value).toBeLessThanOrEqual(sizes[0]?.value ?? 0);
+    expect(warnings).toEqual([]);
   });
 });

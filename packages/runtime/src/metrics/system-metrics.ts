@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { readFile, statfs } from 'node:fs/promises';
 import { probeGpus, type GpuProbe } from './gpu-metrics.js';
+import { CpuMeter, diskFigures, type HostFigures, memoryFigures, round1 } from './host-figures.js';
 import type { MetricRegistry } from './registry.js';
 
 export interface SystemMetricsOptions {
@@ -10,22 +11,21 @@ export interface SystemMetricsOptions {
   readonly interval: number;
   /** As configured; 0 says that no GPU is to be looked at. */
   readonly numberOfGpu: number | undefined;
+  /** Folders whose file systems are watched, by the name of their setting. */
+  readonly folders?: Readonly<Record<string, string>>;
   readonly warn: (sentence: string) => void;
   /** Called after each collection, for the metric log. */
   readonly collected?: (family: keyof SystemFigures, value: number, deviceId: string | undefined) => void;
+  /** Collects what TorchServe's collector does, instead of this class. */
+  readonly command?: (signal: AbortSignal) => Promise<void>;
   readonly probe?: (signal: AbortSignal) => Promise<GpuProbe>;
   readonly readText?: (file: string) => Promise<string>;
+  /** Seconds. */
+  readonly now?: () => number;
 }
 
 /** Figures of a host by family name. */
-export interface SystemFigures {
-  CPUUtilization?: number;
-  MemoryUsed?: number;
-  MemoryAvailable?: number;
-  MemoryUtilization?: number;
-  DiskUsage?: number;
-  DiskUtilization?: number;
-  DiskAvailable?: number;
+export interface SystemFigures extends HostFigures {
   GPUUtilization?: number;
   GPUMemoryUsed?: number;
   GPUMemoryUtilization?: number;
@@ -39,20 +39,21 @@ export class SystemMetrics {
   readonly #options: SystemMetricsOptions;
   readonly #abort = new AbortController();
   readonly #read: (file: string) => Promise<string>;
+  readonly #cpu: CpuMeter;
   readonly #devices = new Set<string>();
+  readonly #told = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
-  #cpu: { readonly busy: number; readonly total: number } | undefined;
   #gpu: 'asking' | 'off';
-  #warned = false;
 
   constructor(options: SystemMetricsOptions) {
     this.#options = options;
     this.#read = options.readText ?? ((file) => readFile(file, 'utf8'));
+    this.#cpu = new CpuMeter(this.#read, options.now);
     this.#gpu = options.numberOfGpu === 0 ? 'off' : 'asking';
   }
 
   start(): void {
-    void this.#loop(SECOND_READING_MS);
+    void this.#loop(this.#options.command === undefined ? SECOND_READING_MS : this.#options.interval * 1000);
   }
 
   close(): void {
@@ -62,15 +63,15 @@ export class SystemMetrics {
 
   /** Reads everything once. */
   async collect(): Promise<void> {
-    const outcomes = await Promise.allSettled([
-      this.#collectCpu(),
-      this.#collectMemory(),
-      this.#collectDisk(),
-      this.#collectGpus(),
-    ]);
+    const { command } = this.#options;
+    const work =
+      command === undefined
+        ? [this.#take(this.#cpu.measure()), this.#take(memoryFigures(this.#read)), this.#take(diskFigures()), this.#collectGpus()]
+        : [command(this.#abort.signal)];
+    const outcomes = await Promise.allSettled([...work, this.#collectFolders()]);
     const failed = outcomes.find((outcome) => outcome.status === 'rejected');
     // Hosts without /proc simply have no such figures.
-    if (failed?.status === 'rejected') this.#warnOnce(`System metrics are incomplete here: ${String(failed.reason)}`);
+    if (failed?.status === 'rejected') this.#warnOnce('host', `System metrics are incomplete here: ${String(failed.reason)}`);
   }
 
   async #loop(next: number): Promise<void> {
@@ -80,30 +81,23 @@ export class SystemMetrics {
     this.#timer.unref();
   }
 
-  async #collectCpu(): Promise<void> {
-    const now = cpuTimes(await this.#read('/proc/stat'));
-    const before = this.#cpu;
-    this.#cpu = now;
-    if (before === undefined || now.total <= before.total) return;
-    this.#set('CPUUtilization', round1((100 * (now.busy - before.busy)) / (now.total - before.total)));
+  async #take(figures: Promise<HostFigures>): Promise<void> {
+    for (const [family, value] of Object.entries(await figures)) this.#set(family as keyof HostFigures, value as number);
   }
 
-  async #collectMemory(): Promise<void> {
-    const info = await this.#read('/proc/meminfo');
-    const total = memoryLine(info, 'MemTotal');
-    const available = memoryLine(info, 'MemAvailable');
-    this.#set('MemoryUsed', total - available);
-    this.#set('MemoryAvailable', available);
-    this.#set('MemoryUtilization', round1((100 * (total - available)) / total));
-  }
-
-  async #collectDisk(): Promise<void> {
-    const { blocks, bfree, bavail, bsize } = await statfs('/');
-    const gigabytes = (count: number) => (count * bsize) / 2 ** 30;
-    const used = blocks - bfree;
-    this.#set('DiskUsage', gigabytes(used));
-    this.#set('DiskAvailable', gigabytes(bavail));
-    this.#set('DiskUtilization', used + bavail === 0 ? 0 : round1((100 * used) / (used + bavail)));
+  /** Space where archives, unpacked models and logs lie: what fills up first is seldom the root. */
+  async #collectFolders(): Promise<void> {
+    const { diskSize, diskFree } = this.#options.registry.built;
+    for (const [setting, folder] of Object.entries(this.#options.folders ?? {})) {
+      try {
+        const { blocks, bavail, bsize } = await statfs(folder);
+        diskSize.series(setting).set(blocks * bsize);
+        diskFree.series(setting).set(bavail * bsize);
+      } catch {
+        diskSize.remove(setting);
+        diskFree.remove(setting);
+      }
+    }
   }
 
   async #collectGpus(): Promise<void> {
@@ -125,10 +119,10 @@ export class SystemMetrics {
       case 'absent':
         this.#gpu = 'off';
         if ((this.#options.numberOfGpu ?? 0) > 0 || existsSync('/dev/nvidiactl'))
-          this.#warnOnce('There are no GPU metrics: nvidia-smi is not on the PATH.');
+          this.#warnOnce('gpu', 'There are no GPU metrics: nvidia-smi is not on the PATH.');
         break;
       case 'failed':
-        this.#warnOnce(`There are no GPU metrics: nvidia-smi does not work here, ${probe.why}.`);
+        this.#warnOnce('gpu', `There are no GPU metrics: nvidia-smi does not work here, ${probe.why}.`);
         break;
       default: {
         const never: never = probe;
@@ -156,28 +150,9 @@ export class SystemMetrics {
     collected?.(family, value, deviceId);
   }
 
-  #warnOnce(sentence: string): void {
-    if (this.#warned) return;
-    this.#warned = true;
+  #warnOnce(kind: string, sentence: string): void {
+    if (this.#told.has(kind)) return;
+    this.#told.add(kind);
     this.#options.warn(sentence);
   }
-}
-
-function cpuTimes(stat: string): { busy: number; total: number } {
-  const fields = /^cpu +(.+)$/m.exec(stat)?.[1]?.split(' ').map(Number);
-  if (fields === undefined) throw new Error('/proc/stat has no cpu line');
-  // user nice system idle iowait irq softirq steal; guest times are part of user already.
-  const total = fields.slice(0, 8).reduce((sum, it) => sum + it, 0);
-  return { busy: total - (fields[3] ?? 0) - (fields[4] ?? 0), total };
-}
-
-/** Megabytes. */
-function memoryLine(info: string, key: string): number {
-  const found = new RegExp(`^${key}: +(\\d+) kB`, 'm').exec(info)?.[1];
-  if (found === undefined) throw new Error(`/proc/meminfo has no ${key}`);
-  return Number(found) / 1024;
-}
-
-function round1(value: number): number {
-  return Math.round(value * 10) / 10;
 }
