@@ -149,6 +149,8 @@ async function startServer({ port, store, models }) {
     inference_address: address(0),
     management_address: address(1),
     metrics_address: address(2),
+    grpc_inference_port: port === 0 ? 0 : port + 3,
+    grpc_management_port: port === 0 ? 0 : port + 4,
     // The files have it all; here it would hide the request to try.
     log_stdout: 'false',
   };

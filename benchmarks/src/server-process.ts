@@ -58,7 +58,11 @@ export async function startOnnxserve(
   const temp = join(folder, 'tmp');
   mkdirSync(temp, { recursive: true });
   const addresses = ['inference_address', 'management_address', 'metrics_address'].map((key) => [key, 'http://127.0.0.1:0']);
-  const settings = [...addresses, ...Object.entries(config)].flatMap(([key, value]) => ['--set', `${key}=${value}`]);
+  const grpcPorts = ['grpc_inference_port', 'grpc_management_port'].map((key) => [key, '0']);
+  const settings = [...addresses, ...grpcPorts, ...Object.entries(config)].flatMap(([key, value]) => [
+    '--set',
+    `${key}=${value}`,
+  ]);
   const args = [
     command,
     'start',

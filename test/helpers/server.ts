@@ -45,6 +45,9 @@ export interface TestServer {
   readonly inference: string;
   readonly management: string;
   readonly metrics: string;
+  /** `127.0.0.1:7070`. */
+  readonly grpcInference: string;
+  readonly grpcManagement: string;
   readonly store: string;
   /** Start-up models that could not be loaded, a sentence each. */
   readonly failures: readonly string[];
@@ -79,6 +82,8 @@ async function launch(options: ServerOptions): Promise<Started> {
     inference_address: 'http://127.0.0.1:0',
     management_address: 'http://127.0.0.1:0',
     metrics_address: 'http://127.0.0.1:0',
+    grpc_inference_port: 0,
+    grpc_management_port: 0,
     disable_token_authorization: true,
     enable_model_api: true,
     metrics_mode: 'prometheus',
@@ -110,6 +115,8 @@ interface Announcement {
   readonly inference: string;
   readonly management: string;
   readonly metrics: string;
+  readonly grpcInference: string;
+  readonly grpcManagement: string;
   /** Start-up models that could not be loaded. */
   readonly failures?: readonly string[];
 }
@@ -145,7 +152,8 @@ export async function startServer(options: ServerOptions): Promise<TestServer> {
     return code;
   };
   try {
-    const { inference, management, metrics, failures = [] } = await announced(started);
+    const { failures = [], ...addresses } = await announced(started);
+    const { management } = addresses;
     if (failures.length > 0 && options.mayFail !== true)
       throw new Error(`start-up models failed: ${JSON.stringify(failures)}\n${output()}`);
     const describe = async (model: string, version?: string): Promise<Model> => {
@@ -163,7 +171,7 @@ export async function startServer(options: ServerOptions): Promise<TestServer> {
         return ready >= (workers ?? found.minWorkers) ? found : undefined;
       }, `${model} is ready`);
     const addModel = async (name: string, mar: MarOptions) => void (await makeMar(store, name, mar));
-    return { inference, management, metrics, store, failures, logs: output, describe, untilReady, addModel, stop };
+    return { ...addresses, store, failures, logs: output, describe, untilReady, addModel, stop };
   } catch (error) {
     await stop();
     throw error;

@@ -20,6 +20,8 @@ export interface RequestInit {
   readonly queryIsInput?: boolean;
   /** As it came, still compressed when `content-encoding` says so. */
   readonly body: Uint8Array;
+  /** The body is the values of named inputs, one after the other: name and length in bytes of each. Nothing of it is decoded then. */
+  readonly parts?: ReadonlyArray<readonly [name: string, length: number]> | undefined;
   readonly parameters?: Readonly<Record<string, string | number | boolean>>;
   readonly tensors?: NamedTensors;
   readonly signal: AbortSignal;
@@ -145,6 +147,7 @@ class DecodingRequest implements InferenceRequest {
   }
 
   #isForm(): boolean {
+    if (this.#init.parts !== undefined) return true;
     const type = this.contentType;
     if (type === 'multipart/form-data') return true;
     if (type !== 'application/x-www-form-urlencoded') return false;
@@ -168,6 +171,7 @@ class DecodingRequest implements InferenceRequest {
   }
 
   #decodeParts(): readonly DecodedPart[] {
+    if (this.#init.parts !== undefined) return namedParts(this.#init.body, this.#init.parts);
     const data = this.#decompressed();
     const type = this.#headerValue();
     if (type?.value === 'multipart/form-data') return parseMultipart(data, type.parameters.get('boundary'));
@@ -179,4 +183,12 @@ class DecodingRequest implements InferenceRequest {
     const parts = this.#decodedParts();
     return parts.findLast((part) => part.name === 'data') ?? parts.findLast((part) => part.name === 'body') ?? parts[0];
   }
+}
+
+function namedParts(body: Uint8Array, named: ReadonlyArray<readonly [name: string, length: number]>): DecodedPart[] {
+  let at = 0;
+  return named.map(([name, length]) => {
+    const data = body.subarray(at, (at += length));
+    return { name, filename: undefined, contentType: undefined, charset: undefined, data };
+  });
 }

@@ -2,6 +2,7 @@
 export * from './create-request.js';
 export * from './result.js';
 export * from './response-controls.js';
+export { parseJson } from './decode/json.js';
 export { stringify } from './encode/json.js';
 export * from './handlers/index.js';
 export { tensorPostprocess, tensorPreprocess } from './handlers/tensor.js';

@@ -2,6 +2,8 @@ import { hostname } from 'node:os';
 import { availableCpus } from './config/cpu.js';
 import type { ServerConfig } from './config/server-config.js';
 import { resolveWorkersDefault } from './config/workers-default.js';
+import { type GrpcListeners, startGrpcListeners } from './listeners/grpc/start.js';
+import { tlsMaterial } from './listeners/grpc/tls.js';
 import { type Listeners, startListeners } from './listeners/start.js';
 import { createMetrics } from './metrics/create-metrics.js';
 import { cleanStaleTemp } from './registry/temp-space.js';
@@ -10,7 +12,7 @@ import type { ServedModel } from './serving/served-model.js';
 import { loadStartupModels, type StartupProgress } from './serving/startup.js';
 
 export interface RunningServer {
-  readonly addresses: Listeners['addresses'];
+  readonly addresses: Listeners['addresses'] & GrpcListeners['addresses'];
   readonly models: ModelServer;
   /** Resolves when every start-up model is ready, or has failed. @returns the failures as sentences */
   readonly loaded: Promise<readonly string[]>;
@@ -44,7 +46,12 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     warn: (sentence) => logger.warn(sentence),
   });
   let phase: 'loading' | 'serving' | 'draining' = 'loading';
-  let listeners: Listeners;
+  const readiness = () => {
+    const problems = phase === 'loading' ? ['start-up models are loading', ...models.notReady()] : models.notReady();
+    return { live: true, ready: problems.length === 0, problems };
+  };
+  let listeners: Listeners | undefined;
+  let grpc: GrpcListeners;
   try {
     listeners = await startListeners({
       config,
@@ -53,20 +60,31 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       metrics: metrics.endpoint,
       version,
       log: logger,
-      readiness: () => {
-        const problems = phase === 'loading' ? ['start-up models are loading', ...models.notReady()] : models.notReady();
-        return { live: true, ready: problems.length === 0, problems };
-      },
+      readiness,
+    });
+    grpc = await startGrpcListeners({
+      config,
+      inference: models,
+      management: models,
+      readiness,
+      version,
+      sequenceKeys: { id: 'ts_request_sequence_id', start: 'ts_request_sequence_start', end: 'ts_request_sequence_end' },
+      ...(config.enableGrpcSsl ? { tls: await tlsMaterial(config) } : {}),
+      log: logger,
     });
   } catch (error) {
+    await listeners?.close();
     await metrics.close();
     throw error;
   }
-  logger.info({ ...listeners.addresses }, 'listening');
+  const http = listeners;
+  const addresses = { ...http.addresses, ...grpc.addresses };
+  logger.info(addresses, 'listening');
 
   const loaded = loadStartupModels(models, config, resolveWorkersDefault(config, cpus), options.progress).then((failures) => {
     for (const failure of failures) logger.error(failure);
     if (phase === 'loading') phase = 'serving';
+    grpc.readinessChanged();
     if (failures.length === 0) logger.info(`ready: ${models.models.length} model(s) loaded`);
     return failures;
   });
@@ -74,14 +92,15 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const close = async () => {
     phase = 'draining';
     logger.info('shutting down: accepted requests finish, new ones are refused');
-    listeners.drain();
+    http.drain();
+    grpc.drain();
     if (config.shutdownGrace > 0) await new Promise((resolve) => setTimeout(resolve, config.shutdownGrace * 1000));
     await models.close(config.shutdownTimeout * 1000);
-    await listeners.close();
+    await Promise.all([http.close(), grpc.close(config.shutdownTimeout * 1000)]);
     logger.info('stopped');
     await metrics.close();
   };
-  return { addresses: listeners.addresses, models, loaded, close: () => (closing ??= close()) };
+  return { addresses, models, loaded, close: () => (closing ??= close()) };
 }
 
 function* gauges(models: readonly ServedModel[]) {

@@ -18,7 +18,7 @@ export class Progress {
     if (this.#quiet) return;
     const seconds = ((performance.now() - this.#started) / 1000).toFixed(1);
     console.log(
-      `onnxserve listens after ${seconds} s: inference ${addresses.inference}, management ${addresses.management}, metrics ${addresses.metrics ?? 'off'}`,
+      `onnxserve listens after ${seconds} s: inference ${addresses.inference}, management ${addresses.management}, metrics ${addresses.metrics ?? 'off'}, gRPC ${addresses.grpcInference} (management ${addresses.grpcManagement})`,
     );
     if (failures.length > 0)
       console.log(`${failures.length} model(s) could not be loaded; the server stays up and is not ready.`);

@@ -3,26 +3,13 @@ import { boolean, integer, key, type KeyExtras, type KeySpec, number, path, text
 const planned: KeyExtras = { status: 'planned' };
 const pointless: KeyExtras = { status: 'pointless' };
 const undocumented: KeyExtras = { status: 'pointless', environment: false };
-const port = integer(0, 65_535);
 const threads = integer(0, 1024);
-const milliseconds = integer(0, 2_147_483_647);
 
 /** Keys of TorchServe that files may hold and this version does not act on. */
 export const unusedKeys: readonly KeySpec[] = [
-  key('grpc_inference_address', text, 'Where gRPC predictions are answered.', { ...planned, default: '127.0.0.1' }),
-  key('grpc_management_address', text, 'Where gRPC management is answered.', { ...planned, default: '127.0.0.1' }),
-  key('grpc_inference_port', port, 'Port of gRPC predictions.', { ...planned, default: '7070' }),
-  key('grpc_management_port', port, 'Port of gRPC management.', { ...planned, default: '7071' }),
-  key('grpc_inference_max_connection_age_ms', milliseconds, 'When a gRPC connection is closed.', { ...planned, unit: 'ms' }),
-  key('grpc_management_max_connection_age_ms', milliseconds, 'When a gRPC connection is closed.', { ...planned, unit: 'ms' }),
-  key('grpc_inference_max_connection_age_grace_ms', milliseconds, 'Grace of the above.', { ...planned, unit: 'ms' }),
-  key('grpc_management_max_connection_age_grace_ms', milliseconds, 'Grace of the above.', { ...planned, unit: 'ms' }),
-  key('enable_grpc_ssl', boolean, 'TLS on gRPC.', { ...planned, default: 'false' }),
   key('keystore', path, 'TLS key store. Let a proxy in front end TLS.', planned),
   key('keystore_pass', text, 'Password of the key store.', { ...planned, secret: true }),
   key('keystore_type', text, 'Kind of the key store.', planned),
-  key('private_key_file', path, 'TLS private key.', planned),
-  key('certificate_file', path, 'TLS certificate.', planned),
   key('service_envelope', text, 'Unwraps request bodies for all handlers: `body`, `json`, `kserve`, `kservev2`.', planned),
   key('token_expiration_min', number(0, Number.MAX_SAFE_INTEGER), 'How long a token lasts.', {
     ...planned,

@@ -1,4 +1,5 @@
 import { address, boolean, choice, integer, json, key, type KeySpec, number, path, text } from './key-spec.js';
+import { grpcKeys } from './keys-grpc.js';
 import { unusedKeys } from './keys-unused.js';
 
 const maxInt = 2_147_483_647;
@@ -174,7 +175,7 @@ const usedKeys: readonly KeySpec[] = [
 ];
 
 /** Every key of `config.properties` that this server knows. */
-export const serverKeys: readonly KeySpec[] = [...usedKeys, ...unusedKeys];
+export const serverKeys: readonly KeySpec[] = [...usedKeys, ...grpcKeys, ...unusedKeys];
 
 const byName = new Map(serverKeys.map((spec) => [spec.name, spec]));
 

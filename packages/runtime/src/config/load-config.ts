@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { resolve } from 'node:path';
 import { type ConfigInput, collectSources } from './config-sources.js';
 import { ConfigReader } from './config-reader.js';
+import { readGrpcListen } from './grpc-listen.js';
 import { isSelfContained, type LoadModels, parseLoadModels } from './load-models.js';
 import type { LoadedConfig, ServerConfig } from './server-config.js';
 import { entriesOf, matchModels, readSnapshot, readStartupModels, type StartupModels } from './startup-models.js';
@@ -33,6 +34,11 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
     inferenceAddress: reader.address('inference_address', 'inference'),
     managementAddress: reader.address('management_address', 'management'),
     metricsAddress: reader.address('metrics_address', 'metrics'),
+    grpcInference: readGrpcListen(reader, 'inference'),
+    grpcManagement: readGrpcListen(reader, 'management'),
+    enableGrpcSsl: reader.boolean('enable_grpc_ssl'),
+    privateKeyFile: reader.path('private_key_file'),
+    certificateFile: reader.path('certificate_file'),
     modelStore,
     workflowStore: reader.path('workflow_store') ?? modelStore,
     loadModels,

@@ -9,6 +9,18 @@ export interface ListenAddress {
   readonly text: string;
 }
 
+/** Where a gRPC listener binds and how long it keeps a connection. */
+export interface GrpcListen {
+  readonly host: string;
+  readonly port: number;
+  /** Set instead of host and port for `unix:/path`. */
+  readonly path?: string;
+  /** Milliseconds; undefined: for ever. */
+  readonly maxConnectionAge: number | undefined;
+  /** Milliseconds that calls get to finish when a connection has reached its age; undefined: no limit. */
+  readonly maxConnectionAgeGrace: number | undefined;
+}
+
 /** `models` JSON of config.properties, per name and version. Integers are 1 or more, workers of a snapshot 0 or more. */
 export interface StartupModelSettings {
   readonly defaultVersion?: boolean;
@@ -27,6 +39,11 @@ export interface ServerConfig {
   readonly inferenceAddress: ListenAddress;
   readonly managementAddress: ListenAddress;
   readonly metricsAddress: ListenAddress;
+  readonly grpcInference: GrpcListen;
+  readonly grpcManagement: GrpcListen;
+  readonly enableGrpcSsl: boolean;
+  readonly privateKeyFile: string | undefined;
+  readonly certificateFile: string | undefined;
   readonly modelStore: string | undefined;
   readonly workflowStore: string | undefined;
   /** What to load at start-up: `all`, or entries of `[name=]archive`. */

@@ -84,6 +84,20 @@ export interface HttpEnded {
   readonly requestBytes: number;
   readonly responseBytes: number;
 }
+export interface GrpcEnded {
+  readonly listener: 'inference' | 'management';
+  readonly remote: string;
+  /** `package.Service/Method`. */
+  readonly method: string;
+  /** Number of the gRPC status. */
+  readonly code: number;
+  readonly ms: number;
+  readonly requestId: string;
+  readonly stages: StageTimes | undefined;
+  readonly reason: Reason | undefined;
+  readonly requestBytes: number;
+  readonly responseBytes: number;
+}
 
 function topic<T>(name: string) {
   const it = channel(`onnxserve:${name}`);
@@ -113,3 +127,4 @@ export const modelChanged = topic<ModelChanged>('model-changed');
 export const handlerMetric = topic<HandlerMetric>('handler-metric');
 export const workerLog = topic<WorkerLog>('worker-log');
 export const httpEnded = topic<HttpEnded>('http-ended');
+export const grpcEnded = topic<GrpcEnded>('grpc-ended');

@@ -31,6 +31,8 @@ export interface PredictRequest {
   /** On TorchServe's legacy paths query parameters are inputs, like the fields of a form. */
   readonly queryIsInput?: boolean;
   readonly body: Buffer;
+  /** Named inputs of a protocol that has them, in order: the name of each and how many bytes of the body are its value. */
+  readonly parts?: ReadonlyArray<readonly [name: string, length: number]>;
   /** The sequence that the request belongs to, as its client named it. */
   readonly sequence?: SequenceMark;
   /** Monotonic nanoseconds (`process.hrtime`) when the request's body was complete. */

@@ -38,6 +38,8 @@ export interface WireItem {
   readonly queryIsInput?: boolean;
   /** Length of the body among the frame's blobs, in order. */
   readonly length: number;
+  /** Named inputs that the body is made of: name and length of each. */
+  readonly parts?: ReadonlyArray<readonly [name: string, length: number]>;
   readonly receivedAt: number;
   readonly deadline?: number;
 }

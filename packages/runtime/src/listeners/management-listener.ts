@@ -99,7 +99,7 @@ function done(exchange: Exchange, operation: OperationStatus): void {
   exchange.json(operation.state === 'done' ? 200 : 202, { status: operation.status });
 }
 
-function refuseWithoutModelApi(config: ServerConfig): void {
+export function refuseWithoutModelApi(config: ServerConfig): void {
   if (config.enableModelApi) return;
   throw new ServeError(
     'METHOD_NOT_ALLOWED',

@@ -1,4 +1,4 @@
-import { httpEnded, type HttpEnded } from '../domain/events.js';
+import { grpcEnded, type GrpcEnded, httpEnded, type HttpEnded } from '../domain/events.js';
 import { levelRank, localTime, record, stageText, type Level } from './line-format.js';
 import type { LogFiles } from './log-files.js';
 import { redact } from './redact.js';
@@ -17,11 +17,15 @@ export function isProbe(url: string): boolean {
   return path === '/ping' || path === '/metrics' || /^\/(?:v2\/)?health(?:\/|$)/.test(path);
 }
 
-/** One line for each HTTP request, TorchServe's fields first. Probes that succeed are lines of level debug. */
+/** Methods of gRPC that only ask whether the server lives. */
+function isGrpcProbe(method: string): boolean {
+  return /(?:\.Health\/(?:Check|Watch)|\/Ping|\/ServerLive|\/ServerReady)$/.test(method);
+}
+
+/** One line for each request, TorchServe's fields first. Probes that succeed are lines of level debug. */
 export function logAccess({ files, level, format, now = Date.now }: AccessLogOptions): () => void {
   const least = levelRank[level];
-  return httpEnded.subscribe((event) => {
-    const own: Level = event.status < 400 && isProbe(event.url) ? 'debug' : 'info';
+  const log = (own: Level, event: Ended) => {
     if (levelRank[own] < least) return;
     const at = now();
     if (format === 'json') {
@@ -36,7 +40,14 @@ export function logAccess({ files, level, format, now = Date.now }: AccessLogOpt
     const line = record(at, own, event.listener, 'ACCESS_LOG', text);
     files.server.write(line);
     files.print(line);
-  });
+  };
+  const ends = [
+    httpEnded.subscribe((event) => log(event.status < 400 && isProbe(event.url) ? 'debug' : 'info', event)),
+    grpcEnded.subscribe((event) => log(event.code === 0 && isGrpcProbe(event.method) ? 'debug' : 'info', event)),
+  ];
+  return () => {
+    for (const end of ends) end();
+  };
 }
 
 function safeUrl(url: string): string {
@@ -45,19 +56,27 @@ function safeUrl(url: string): string {
   return redact(url).replace(/[\u0000-\u0020"\u007f]/g, (it) => `%${it.charCodeAt(0).toString(16).padStart(2, '0')}`);
 }
 
-export function accessText(event: HttpEnded): string {
+/** What both kinds of requests have. */
+type Ended = HttpEnded | GrpcEnded;
+
+export function accessText(event: Ended): string {
   const { stages } = event;
-  let text = `${event.remote} "${event.method} ${safeUrl(event.url)} HTTP/${event.httpVersion}" ${event.status} ${Math.round(event.ms)} id=${event.requestId}`;
+  const what =
+    'url' in event
+      ? `"${event.method} ${safeUrl(event.url)} HTTP/${event.httpVersion}" ${event.status}`
+      : `"gRPC ${event.method} HTTP/2.0" ${event.code}`;
+  let text = `${event.remote} ${what} ${Math.round(event.ms)} id=${event.requestId}`;
   if (stages !== undefined) {
     text += ` queue=${stageText(stages.queue)} preprocess=${stageText(stages.preprocess)} wait=${stageText(stages.wait)} inference=${stageText(stages.inference)} postprocess=${stageText(stages.postprocess)} encode=${stageText(stages.encode)}`;
   }
   return event.reason === undefined ? text : `${text} reason=${event.reason}`;
 }
 
-function json(event: HttpEnded, at: number, level: Level): string {
-  const { stages, url, ms, ...rest } = event;
+function json(event: Ended, at: number, level: Level): string {
+  const { stages, ms, ...rest } = event;
   const milliseconds =
     stages && Object.fromEntries(Object.entries(stages).map(([stage, ns]) => [stage, Math.round(ns / 1e3) / 1e3]));
-  const fields = { time: new Date(at).toISOString(), level, log: 'access', ...rest, url: redact(url), ms, stages: milliseconds };
+  const shown = 'url' in rest ? { ...rest, url: redact(rest.url) } : { protocol: 'grpc', ...rest };
+  const fields = { time: new Date(at).toISOString(), level, log: 'access', ...shown, ms, stages: milliseconds };
   return `${JSON.stringify(fields)}\n`;
 }

@@ -103,6 +103,9 @@ class ItemRequest implements RequestInit {
   get queryIsInput() {
     return this.item.wire.queryIsInput;
   }
+  get parts() {
+    return this.item.wire.parts;
+  }
   get signal() {
     return this.item.signal;
   }

@@ -62,11 +62,12 @@ export class HeldJobs {
   hand(jobs: readonly Job[]): void {
     const bodies: Buffer[] = [];
     const items = jobs.map((job) => {
-      const { id, kind, rawHeaders, urlPath, query, queryIsInput, body, receivedAt } = job.request;
+      const { id, kind, rawHeaders, urlPath, query, queryIsInput, body, parts, receivedAt } = job.request;
       this.#byId.set(job.id, job);
       bodies.push(body);
       const deadline = job.deadline === undefined ? {} : { deadline: job.deadline };
-      return { job: job.id, id, kind, rawHeaders, urlPath, query, queryIsInput, length: body.length, receivedAt, ...deadline };
+      const { length } = body;
+      return { job: job.id, id, kind, rawHeaders, urlPath, query, queryIsInput, length, parts, receivedAt, ...deadline };
     });
     this.#options.send({ type: 'batch', batch: this.#nextBatch++, items }, bodies);
   }

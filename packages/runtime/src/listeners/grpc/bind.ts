@@ -1,0 +1,52 @@
+import { type Server, ServerCredentials } from '@grpc/grpc-js';
+import type { GrpcListen } from '../../config/server-config.js';
+import { ListenError } from '../listen.js';
+
+/** PEM texts of what a TLS listener proves itself with. */
+export interface TlsMaterial {
+  readonly key: Buffer;
+  readonly certificate: Buffer;
+}
+
+/**
+ * Opens a server at an address.
+ * @param role names the settings in messages
+ * @returns where it is, `127.0.0.1:7070` or `unix:/path`
+ */
+export async function bind(
+  server: Server,
+  { host, port, path }: GrpcListen,
+  role: 'inference' | 'management',
+  tls: TlsMaterial | undefined,
+): Promise<string> {
+  const shown = host.includes(':') ? `[${host}]` : host;
+  try {
+    const target = path === undefined ? `${shown}:${port}` : `unix:${path}`;
+    const bound = await new Promise<number>((resolve, reject) => {
+      server.bindAsync(target, credentials(tls), (error, actual) => (error === null ? resolve(actual) : reject(error)));
+    });
+    return path === undefined ? `${shown}:${bound}` : target;
+  } catch (error) {
+    throw new ListenError(explain((error as Error).message, { host, port, path }, role), { cause: error });
+  }
+}
+
+function credentials(tls: TlsMaterial | undefined): ServerCredentials {
+  if (tls === undefined) return ServerCredentials.createInsecure();
+  return ServerCredentials.createSsl(null, [{ private_key: tls.key, cert_chain: tls.certificate }], false);
+}
+
+/** The library tells what happened only in the text of its error. */
+function explain(text: string, { host, port, path }: Pick<GrpcListen, 'host' | 'port' | 'path'>, role: string): string {
+  const address = `grpc_${role}_address`;
+  const setting = path === undefined ? `grpc_${role}_port` : address;
+  const what = path === undefined ? `${setting}=${port}` : `${setting}=unix:${path}`;
+  if (text.includes('EADDRINUSE')) {
+    const where = path ?? `port ${port} of ${host}`;
+    return `${what}: ${where} is in use already; stop the other program or give another value in ${setting}.`;
+  }
+  if (text.includes('EACCES')) return `${what}: no permission to open it; ports below 1024 usually need privileges.`;
+  if (text.includes('EADDRNOTAVAIL')) return `${address}=${host}: this machine has no interface with that address.`;
+  if (/ENOTFOUND|Name resolution failed|EAI_/.test(text)) return `${address}=${host}: the host name cannot be resolved.`;
+  return `${what}: ${text}`;
+}

@@ -1,0 +1,97 @@
+import type { handleServerStreamingCall, UntypedServiceImplementation } from '@grpc/grpc-js';
+import { modelChanged, workerChanged } from '../../domain/events.js';
+import { ServeError, toServeError } from '../../domain/errors.js';
+import type { ManagementService } from '../../serving/management-service.js';
+import type { Readiness } from '../inference-listener.js';
+import type { OpenCalls } from './interceptor.js';
+import { unary, write } from './methods.js';
+
+type ServingStatus = 'SERVING' | 'NOT_SERVING' | 'SERVICE_UNKNOWN';
+interface HealthCheckRequest {
+  readonly service: string;
+}
+interface HealthCheckResponse {
+  readonly status: ServingStatus;
+}
+
+export interface HealthOptions {
+  readonly management: ManagementService;
+  readonly readiness: () => Readiness;
+  /** Full names of the services that stand for the whole server. */
+  readonly services: readonly string[];
+}
+
+/** grpc.health.v1.Health: the server under the empty name and those of its services, each model under its own. */
+export class Health {
+  readonly #options: HealthOptions;
+  readonly #watchers = new Set<() => void>();
+  readonly #end: ReadonlyArray<() => void>;
+  #draining = false;
+  #scheduled = false;
+
+  constructor(options: HealthOptions) {
+    this.#options = options;
+    this.#end = [modelChanged.subscribe(() => this.changed()), workerChanged.subscribe(() => this.changed())];
+  }
+
+  drain(): void {
+    this.#draining = true;
+    this.changed();
+  }
+
+  close(): void {
+    for (const end of this.#end) end();
+  }
+
+  /** Lets the watchers look again, once for whatever changes in this turn. */
+  changed(): void {
+    if (this.#scheduled || this.#watchers.size === 0) return;
+    this.#scheduled = true;
+    setImmediate(() => {
+      this.#scheduled = false;
+      for (const look of this.#watchers) look();
+    });
+  }
+
+  implementation(calls: OpenCalls): UntypedServiceImplementation {
+    const watch: handleServerStreamingCall<HealthCheckRequest, HealthCheckResponse> = (surface) => {
+      const call = calls.of(surface);
+      let told: ServingStatus | undefined;
+      let looking: Promise<void> = Promise.resolve();
+      const look = () => {
+        looking = looking.then(async () => {
+          const status = await this.#statusOf(surface.request.service);
+          if (status === told) return;
+          told = status;
+          await write(surface, call, { status });
+        });
+      };
+      this.#watchers.add(look);
+      call.onClose(() => this.#watchers.delete(look));
+      look();
+    };
+    return {
+      Check: unary<HealthCheckRequest, HealthCheckResponse>(calls, async ({ service }) => {
+        const status = await this.#statusOf(service);
+        if (status !== 'SERVICE_UNKNOWN') return { status };
+        throw new ServeError('RESOURCE_NOT_FOUND', `There is no service and no model "${service.slice(0, 200)}".`);
+      }),
+      Watch: watch,
+    };
+  }
+
+  async #statusOf(service: string): Promise<ServingStatus> {
+    const { management, readiness, services } = this.#options;
+    if (service === '' || services.includes(service)) {
+      return readiness().ready && !this.#draining ? 'SERVING' : 'NOT_SERVING';
+    }
+    try {
+      const [model] = await management.describe(service, undefined, false);
+      const serving = model !== undefined && model.workers.some((worker) => worker.status === 'READY');
+      return serving && !this.#draining ? 'SERVING' : 'NOT_SERVING';
+    } catch (error) {
+      if (toServeError(error).code === 'MODEL_NOT_FOUND') return 'SERVICE_UNKNOWN';
+      throw error;
+    }
+  }
+}

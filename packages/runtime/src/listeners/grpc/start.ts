@@ -1,0 +1,136 @@
+import { type ChannelOptions, Server } from '@grpc/grpc-js';
+import { ReflectionService } from '@grpc/reflection';
+import type { GrpcListen, ServerConfig } from '../../config/server-config.js';
+import type { Authorizer, Scope } from '../../domain/authorization.js';
+import { ServeError } from '../../domain/errors.js';
+import type { InferenceService } from '../../domain/request.js';
+import type { ManagementService } from '../../serving/management-service.js';
+import type { ListenerLog } from '../exchange.js';
+import type { Readiness } from '../inference-listener.js';
+import { bind, type TlsMaterial } from './bind.js';
+import { definitions, serviceDefinition, serviceNames } from './definitions.js';
+import { Health } from './health.js';
+import { inferenceApi } from './inference-api.js';
+import { interceptor, OpenCalls } from './interceptor.js';
+import { managementApi } from './management-api.js';
+import { openInferenceApi } from './open-inference-api.js';
+import type { SequenceKeys } from './sequence.js';
+import { SequenceStreams } from './sequence-streams.js';
+
+export interface GrpcOptions {
+  readonly config: ServerConfig;
+  readonly inference: InferenceService;
+  readonly management: ManagementService;
+  readonly readiness: () => Readiness;
+  readonly version: string;
+  readonly sequenceKeys: SequenceKeys;
+  readonly authorizer?: Authorizer;
+  readonly tls?: TlsMaterial;
+  readonly log?: ListenerLog;
+}
+
+export interface GrpcListeners {
+  /** `127.0.0.1:7070` or `unix:/path`; equal when both share one listener. */
+  readonly addresses: Readonly<Record<'grpcInference' | 'grpcManagement', string>>;
+  /** Something that readiness depends on has changed; changes of models and workers are noticed anyhow. */
+  readinessChanged(): void;
+  /** Health turns NOT_SERVING. */
+  drain(): void;
+  /** Stops listening and waits for the calls that run, at most so many milliseconds. */
+  close(timeoutMs: number): Promise<void>;
+}
+
+/**
+ * Opens the gRPC listeners; those of equal address share one.
+ * @throws {ListenError} naming the setting when one cannot be opened; none stays open then
+ */
+export async function startGrpcListeners(options: GrpcOptions): Promise<GrpcListeners> {
+  const { config, inference, management, readiness } = options;
+  const services = Object.values(serviceNames).filter((name) => name !== serviceNames.health);
+  const health = new Health({ management, readiness, services });
+  const calls = new OpenCalls();
+  const streams = new SequenceStreams({ calls, inference, sequenceKeys: options.sequenceKeys });
+  const where = { inference: config.grpcInference, management: config.grpcManagement };
+  const shared = isShared(where.inference, where.management);
+  const servers: Server[] = [];
+  const addresses = { inference: '', management: '' };
+  try {
+    for (const group of shared ? [['inference', 'management'] as const] : [['inference'] as const, ['management'] as const]) {
+      const [first] = group;
+      const server = createServer(options, calls, first);
+      servers.push(server);
+      if ((group as readonly Scope[]).includes('inference')) {
+        const rooms = { ...options, calls, sequenceStreams: streams, maxResponseSize: config.maxResponseSize };
+        server.addService(serviceDefinition('inference'), inferenceApi(rooms));
+        server.addService(serviceDefinition('openInference'), openInferenceApi(rooms));
+      }
+      if ((group as readonly Scope[]).includes('management'))
+        server.addService(serviceDefinition('management'), managementApi(calls, config, management));
+      server.addService(serviceDefinition('health'), health.implementation(calls));
+      const listed = group.flatMap((scope) =>
+        scope === 'inference' ? [serviceNames.inference, serviceNames.openInference] : [serviceNames.management],
+      );
+      new ReflectionService(definitions(), { services: [...listed, serviceNames.health] }).addToServer(server);
+      const address = await bind(server, where[first], first, options.tls);
+      for (const scope of group) addresses[scope] = address;
+    }
+  } catch (error) {
+    health.close();
+    for (const server of servers) server.forceShutdown();
+    throw error;
+  }
+  return {
+    addresses: { grpcInference: addresses.inference, grpcManagement: addresses.management },
+    readinessChanged: () => health.changed(),
+    drain: () => health.drain(),
+    async close(timeoutMs) {
+      health.drain();
+      const error = new ServeError('DRAINING', 'The server is shutting down.', { retryAfter: 1 });
+      streams.stop(error);
+      // These are open for as long as their clients like.
+      calls.end(({ method }) => /^grpc\.(?:health|reflection)\./.test(method), error);
+      await Promise.all(servers.map((server) => shutdown(server, timeoutMs)));
+      health.close();
+    },
+  };
+}
+
+/** Port 0 asks for any free port, so each gets its own. */
+function isShared(one: GrpcListen, other: GrpcListen): boolean {
+  if (one.path !== undefined || other.path !== undefined) return one.path === other.path;
+  return one.host === other.host && one.port === other.port && one.port !== 0;
+}
+
+function createServer({ config, inference, authorizer, log }: GrpcOptions, calls: OpenCalls, listener: Scope): Server {
+  const { maxConnectionAge, maxConnectionAgeGrace } = listener === 'inference' ? config.grpcInference : config.grpcManagement;
+  const channel: ChannelOptions = {
+    'grpc.max_receive_message_length': config.maxRequestSize,
+    // An answer's size is the worker's to judge.
+    'grpc.max_send_message_length': -1,
+    ...(maxConnectionAge === undefined ? {} : { 'grpc.max_connection_age_ms': maxConnectionAge }),
+    ...(maxConnectionAgeGrace === undefined ? {} : { 'grpc.max_connection_age_grace_ms': maxConnectionAgeGrace }),
+  };
+  const intercept = interceptor(calls, {
+    listener,
+    authorizer,
+    maxRequestSize: config.maxRequestSize,
+    // Its message was not read, so nobody knows which model it was for.
+    refused: ({ id, options }, error) => {
+      if (options.listener === 'inference') inference.refused({ id, modelName: '', modelVersion: undefined }, error);
+    },
+    log,
+  });
+  return new Server({ ...channel, interceptors: [intercept] });
+}
+
+async function shutdown(server: Server, timeoutMs: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  await new Promise<void>((resolve) => {
+    timer = setTimeout(() => {
+      server.forceShutdown();
+      resolve();
+    }, timeoutMs);
+    server.tryShutdown(() => resolve());
+  });
+  clearTimeout(timer);
+}
