@@ -16,6 +16,8 @@ export interface RunningServer {
   readonly models: ModelServer;
   /** Resolves when every start-up model is ready, or has failed. @returns the failures as sentences */
   readonly loaded: Promise<readonly string[]>;
+  /** Opens the log files anew, after somebody else moved them away. */
+  reopenLogs(): void;
   /** Drains: readiness turns false, accepted requests finish, workers end. */
   close(): Promise<void>;
 }
@@ -100,7 +102,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     logger.info('stopped');
     await metrics.close();
   };
-  return { addresses, models, loaded, close: () => (closing ??= close()) };
+  return { addresses, models, loaded, reopenLogs: metrics.reopenLogs, close: () => (closing ??= close()) };
 }
 
 function* gauges(models: readonly ServedModel[]) {

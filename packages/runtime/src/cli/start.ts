@@ -72,6 +72,8 @@ function stopOnSignals(server: RunningServer): void {
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
+  // In a terminal it says that the terminal is gone; elsewhere it is what log rotation sends.
+  process.on('SIGHUP', () => (process.stdin.isTTY ? stop() : server.reopenLogs()));
 }
 
 /** Starts the same command detached and returns when it is ready. */

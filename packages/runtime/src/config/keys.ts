@@ -153,6 +153,17 @@ const usedKeys: readonly KeySpec[] = [
     from: 'onnxserve',
   }),
   key('log_stdout', boolean, 'Write the log to the console besides the files.', { default: 'true', from: 'onnxserve' }),
+  key(
+    'log_max_size',
+    integer(0, Number.MAX_SAFE_INTEGER),
+    'Size at which a log file is begun anew, as on each new day. 0: never, another program does it.',
+    {
+      default: '104857600',
+      unit: 'bytes',
+      from: 'onnxserve',
+    },
+  ),
+  key('log_max_files', integer(0, 100_000), 'Old files that are kept of each log.', { default: '10', from: 'onnxserve' }),
   key('temp_directory', path, 'Where archives are unpacked and sockets live.', {
     defaultDoc: "`TMPDIR`, else the system's",
     from: 'onnxserve',

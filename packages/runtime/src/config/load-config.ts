@@ -79,6 +79,8 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
     logLevel: reader.choice('log_level', ['debug', 'info', 'warn', 'error', 'silent']),
     logFormat: reader.choice('log_format', ['torchserve', 'json']),
     logToStdout: reader.boolean('log_stdout'),
+    logMaxSize: reader.number('log_max_size'),
+    logMaxFiles: reader.number('log_max_files'),
     tempDirectory: reader.path('temp_directory') ?? temporaryFolder(reader, env, cwd),
     keepAliveTimeout: reader.number('keep_alive_timeout'),
     shutdownGrace: reader.number('shutdown_grace'),

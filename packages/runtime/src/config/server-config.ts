@@ -97,6 +97,9 @@ export interface ServerConfig {
   readonly logFormat: 'torchserve' | 'json';
   /** Console output besides the files. */
   readonly logToStdout: boolean;
+  /** Bytes after which a log file is begun anew, and how many old ones are kept. */
+  readonly logMaxSize: number;
+  readonly logMaxFiles: number;
   readonly tempDirectory: string;
   /** Seconds an idle keep-alive connection stays open. */
   readonly keepAliveTimeout: number;

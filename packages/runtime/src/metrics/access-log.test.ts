@@ -32,7 +32,15 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 async function logged(level: Level, format: 'torchserve' | 'json', events: HttpEnded[], logLocation = folder): Promise<void> {
-  const files = new LogFiles({ logLocation, metricsLocation: undefined, toStdout: true, stdout: (text) => (printed += text) });
+  const files = new LogFiles({
+    maxBytes: 1e8,
+    keep: 10,
+    warn: (sentence) => (printed += `${sentence}\n`),
+    logLocation,
+    metricsLocation: undefined,
+    toStdout: true,
+    stdout: (text) => (printed += text),
+  });
   const end = logAccess({ files, level, format });
   for (const it of events) httpEnded.publish(it);
   end();

@@ -46,6 +46,8 @@ function open(settings: Partial<MetricsSettings> = {}): void {
       logLevel: 'info',
       logFormat: 'torchserve',
       logToStdout: true,
+      logMaxSize: 1e8,
+      logMaxFiles: 10,
       ...settings,
     },
   });

@@ -37,6 +37,8 @@ export type MetricsSettings = Pick<
   | 'logLevel'
   | 'logFormat'
   | 'logToStdout'
+  | 'logMaxSize'
+  | 'logMaxFiles'
 >;
 
 export interface MetricsOptions {
@@ -53,6 +55,8 @@ export interface Metrics {
     scrape(accept: string | undefined, names: readonly string[] | undefined): Promise<Scrape | undefined>;
   };
   readonly logger: Logger;
+  /** Opens the log files anew, after somebody else moved them away. */
+  reopenLogs(): void;
   /** Ends all subscriptions and timers and writes what is left. */
   close(): Promise<void>;
 }
@@ -68,9 +72,12 @@ export function createMetrics({ config, hostname, gauges, stdout }: MetricsOptio
     logLocation: config.logLocation,
     metricsLocation: config.metricsMode === 'prometheus' ? undefined : config.metricsLocation,
     toStdout: config.logToStdout,
+    maxBytes: config.logMaxSize,
+    keep: config.logMaxFiles,
     stdout,
+    warn: (sentence) => logger.warn(sentence),
   });
-  const logger = createLogger({ files, level, format });
+  const logger: Logger = createLogger({ files, level, format });
   const warn = (sentence: string) => logger.warn(sentence);
   const registry = new MetricRegistry(declared.buckets);
   registry.built.buildInfo.series(ownVersion(), process.version).set(1);
@@ -149,6 +156,7 @@ export function createMetrics({ config, hostname, gauges, stdout }: MetricsOptio
       listed: declared.server === undefined ? undefined : new Set(declared.server.keys()),
     }),
     logger,
+    reopenLogs: () => files.reopen(),
     async close() {
       for (const end of closing) end();
       await files.close();

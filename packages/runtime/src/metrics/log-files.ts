@@ -8,8 +8,13 @@ export interface LogFilesOptions {
   /** Folder of ts_metrics.log and model_metrics.log; undefined: these are not written. */
   readonly metricsLocation: string | undefined;
   readonly toStdout: boolean;
+  /** Bytes after which a file is begun anew, and how many old ones are kept. */
+  readonly maxBytes: number;
+  readonly keep: number;
   /** Default: standard output, buffered. */
   readonly stdout?: (text: string) => void;
+  /** Told in a sentence of files that cannot be written, and that can be again. */
+  readonly warn: (sentence: string) => void;
 }
 
 const FLUSH_MS = 1000;
@@ -27,14 +32,27 @@ export class LogFiles {
   readonly #timer: NodeJS.Timeout;
   readonly #beforeFlush: Array<() => void> = [];
   readonly #onExit = () => this.flushSync();
-  #broken = false;
+  readonly #broken = new Set<string>();
 
   constructor(options: LogFilesOptions) {
     this.#console = options.stdout === undefined ? new Console() : undefined;
     this.#print = options.stdout ?? ((text) => this.#console?.write(text));
     this.#toStdout = options.toStdout;
-    const open = (folder: string, name: string) =>
-      new LogFile({ file: join(folder, name), onBroken: (error) => this.#onBroken(folder, error) });
+    const { maxBytes, keep, warn } = options;
+    const open = (folder: string, name: string) => {
+      const file = join(folder, name);
+      return new LogFile({
+        file,
+        maxBytes,
+        keep,
+        onBroken: (error, unwritten) => this.#onBroken(file, error, unwritten, warn),
+        onRecovered: () => {
+          this.#broken.delete(file);
+          if (this.#broken.size === 0) warn('All log files are written again.');
+        },
+        onTrouble: warn,
+      });
+    };
     this.server = open(options.logLocation, 'ts_log.log');
     this.access = open(options.logLocation, 'access_log.log');
     this.model = open(options.logLocation, 'model_log.log');
@@ -49,7 +67,7 @@ export class LogFiles {
 
   /** Standard output, unless it is turned off; always while a file is missing, so that nothing is lost in silence. */
   print(text: string): void {
-    if (this.#toStdout || this.#broken) this.#print(text);
+    if (this.#toStdout || this.#broken.size > 0) this.#print(text);
   }
 
   /** Registers work that is done before each flush (sums that are written once a second). */
@@ -60,6 +78,11 @@ export class LogFiles {
   flush(): void {
     for (const work of this.#beforeFlush) work();
     for (const file of this.#files()) file.flush();
+  }
+
+  /** After somebody else moved the files away. */
+  reopen(): void {
+    for (const file of this.#files()) file.reopen();
   }
 
   flushSync(): void {
@@ -80,9 +103,12 @@ export class LogFiles {
     return [this.access, this.server, this.model, this.serverMetrics, this.modelMetrics].filter((file) => file !== undefined);
   }
 
-  #onBroken(folder: string, error: Error): void {
-    if (this.#broken) return;
-    this.#broken = true;
-    this.#print(`Log files in ${folder} cannot be written (${error.message}); the log goes to standard output only.\n`);
+  #onBroken(file: string, error: Error, unwritten: string, warn: (sentence: string) => void): void {
+    const first = this.#broken.size === 0;
+    this.#broken.add(file);
+    if (!this.#toStdout && unwritten !== '') this.#print(unwritten);
+    // One cause is most often that of all files.
+    if (first)
+      warn(`${file} cannot be written (${error.message}); all logs go to standard output until it can, and it is tried again.`);
   }
 }

@@ -13,7 +13,14 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 async function logged(format: 'torchserve' | 'json', publish: () => void): Promise<{ server: string; model: string }> {
-  const files = new LogFiles({ logLocation: folder, metricsLocation: folder, toStdout: false });
+  const files = new LogFiles({
+    maxBytes: 1e8,
+    keep: 10,
+    warn: () => undefined,
+    logLocation: folder,
+    metricsLocation: folder,
+    toStdout: false,
+  });
   const log = new MetricLog({ files, hostname: 'box', format });
   publish();
   log.close();

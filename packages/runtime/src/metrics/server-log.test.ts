@@ -22,6 +22,9 @@ async function log(
   const files = new LogFiles({
     logLocation: folder,
     metricsLocation: undefined,
+    maxBytes: 1e8,
+    keep: 10,
+    warn: () => undefined,
     toStdout: true,
     stdout: (text) => (printed += text),
   });

@@ -27,7 +27,14 @@ const line = (message: string, more: Partial<WorkerLog> = {}): WorkerLog => ({
 });
 
 async function written(events: Iterable<WorkerLog>, format: 'torchserve' | 'json' = 'torchserve'): Promise<string> {
-  const files = new LogFiles({ logLocation: folder, metricsLocation: undefined, toStdout: false });
+  const files = new LogFiles({
+    maxBytes: 1e8,
+    keep: 10,
+    warn: () => undefined,
+    logLocation: folder,
+    metricsLocation: undefined,
+    toStdout: false,
+  });
   const writer = new WorkerLogWriter({
     files,
     level: 'info',

@@ -140,6 +140,7 @@ function say(message: FromWorker): void {
 // A terminal's Ctrl-C reaches the whole process group; when to stop is the front's decision.
 process.on('SIGINT', () => undefined);
 process.on('SIGTERM', () => undefined);
+process.on('SIGHUP', () => undefined);
 // A promise that a handler forgot belongs to no request; ending the process would punish all of them. A throw outside of any
 // promise still does, since nobody knows what it left half done.
 process.on('unhandledRejection', (reason) => {
