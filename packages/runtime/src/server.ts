@@ -102,7 +102,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     logger.info('stopped');
     await metrics.close();
   };
-  return { addresses, models, loaded, reopenLogs: metrics.reopenLogs, close: () => (closing ??= close()) };
+  return { addresses, models, loaded, reopenLogs: () => metrics.reopenLogs(), close: () => (closing ??= close()) };
 }
 
 function* gauges(models: readonly ServedModel[]) {
