@@ -4,6 +4,7 @@ import type { ServerConfig } from './config/server-config.js';
 import { resolveWorkersDefault } from './config/workers-default.js';
 import { type GrpcListeners, startGrpcListeners } from './listeners/grpc/start.js';
 import { tlsMaterial } from './listeners/grpc/tls.js';
+import { LogLevels } from './domain/log-levels.js';
 import { type Listeners, startListeners } from './listeners/start.js';
 import { createMetrics } from './metrics/create-metrics.js';
 import { cleanStaleTemp } from './registry/temp-space.js';
@@ -33,12 +34,19 @@ export interface ServerOptions {
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const { config, version } = options;
   await cleanStaleTemp(config.tempDirectory);
-  const metrics = createMetrics({ config, hostname: hostname(), gauges: () => gauges(models.models) });
+  const levels = new LogLevels({
+    server: config.logLevel,
+    access: config.accessLogLevel,
+    model: config.modelLogLevel,
+    accessProbes: config.accessLogProbes,
+  });
+  const metrics = createMetrics({ config, hostname: hostname(), gauges: () => gauges(models.models), levels });
   const { logger } = metrics;
   const cpus = availableCpus();
   const models: ModelServer = new ModelServer({
     config,
     cpus,
+    logLevels: levels,
     archives: {
       modelStore: config.modelStore,
       tempDirectory: config.tempDirectory,
@@ -62,6 +70,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       metrics: metrics.endpoint,
       version,
       log: logger,
+      logLevels: levels,
       readiness,
     });
     grpc = await startGrpcListeners({

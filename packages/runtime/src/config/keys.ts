@@ -148,6 +148,23 @@ const usedKeys: readonly KeySpec[] = [
     default: 'info',
     from: 'onnxserve',
   }),
+  key(
+    'access_log_level',
+    choice('debug', 'info', 'warn', 'error', 'silent'),
+    'Level of the lines of requests, which are `info`.',
+    {
+      defaultDoc: '`log_level`',
+      from: 'onnxserve',
+    },
+  ),
+  key('model_log_level', choice('debug', 'info', 'warn', 'error', 'silent'), 'Level of what workers and handlers say.', {
+    defaultDoc: '`log_level`',
+    from: 'onnxserve',
+  }),
+  key('access_log_probes', boolean, 'Log probes that succeed (`/ping`, health, `/metrics`) as other requests, not at `debug`.', {
+    default: 'false',
+    from: 'onnxserve',
+  }),
   key('log_format', choice('torchserve', 'json'), "TorchServe's line format, or one JSON object a line.", {
     default: 'torchserve',
     from: 'onnxserve',

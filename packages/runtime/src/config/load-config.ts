@@ -2,6 +2,7 @@ import { accessSync, constants, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { resolve } from 'node:path';
 import { type ConfigInput, collectSources } from './config-sources.js';
+import { logLevels } from '../domain/log-levels.js';
 import { ConfigReader } from './config-reader.js';
 import { readGrpcListen } from './grpc-listen.js';
 import { isSelfContained, type LoadModels, parseLoadModels } from './load-models.js';
@@ -76,7 +77,10 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
     enableModelApi: reader.boolean('enable_model_api'),
     logLocation,
     metricsLocation: reader.path('metrics_location') ?? logLocation,
-    logLevel: reader.choice('log_level', ['debug', 'info', 'warn', 'error', 'silent']),
+    logLevel: reader.choice('log_level', [...logLevels]),
+    accessLogLevel: reader.choice(reader.isSet('access_log_level') ? 'access_log_level' : 'log_level', [...logLevels]),
+    modelLogLevel: reader.choice(reader.isSet('model_log_level') ? 'model_log_level' : 'log_level', [...logLevels]),
+    accessLogProbes: reader.boolean('access_log_probes'),
     logFormat: reader.choice('log_format', ['torchserve', 'json']),
     logToStdout: reader.boolean('log_stdout'),
     logMaxSize: reader.number('log_max_size'),
@@ -95,6 +99,8 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
   reader.show('workflow_store', config.workflowStore ?? '');
   reader.show('load_models', showEntries(config.loadModels));
   reader.show('log_location', config.logLocation);
+  reader.show('access_log_level', config.accessLogLevel);
+  reader.show('model_log_level', config.modelLogLevel);
   reader.show('metrics_location', config.metricsLocation);
   reader.show('temp_directory', config.tempDirectory);
   if (!reader.isSet('load_models') && config.loadModels.length > 0)

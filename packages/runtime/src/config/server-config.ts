@@ -1,3 +1,5 @@
+import type { LogLevel } from '../domain/log-levels.js';
+
 /** Where a listener binds. */
 export interface ListenAddress {
   readonly protocol: 'http' | 'https';
@@ -93,7 +95,11 @@ export interface ServerConfig {
   readonly enableModelApi: boolean;
   readonly logLocation: string;
   readonly metricsLocation: string;
-  readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent';
+  readonly logLevel: LogLevel;
+  readonly accessLogLevel: LogLevel;
+  readonly modelLogLevel: LogLevel;
+  /** Probes that succeed are logged as other requests. */
+  readonly accessLogProbes: boolean;
   readonly logFormat: 'torchserve' | 'json';
   /** Console output besides the files. */
   readonly logToStdout: boolean;

@@ -1,5 +1,6 @@
 import type { OnnxOptions } from '../config/model-config.js';
 import type { ErrorCode, Reason } from '../domain/errors.js';
+import type { LogLevel } from '../domain/log-levels.js';
 import type { RequestKind, StageTimes } from '../domain/request.js';
 import type { HandlerSpec } from '../registry/model-archive.js';
 
@@ -53,6 +54,8 @@ export interface WireError {
 
 export type ToWorker =
   | { readonly type: 'load'; readonly spec: LoadSpec }
+  /** The least important lines that the handler's log need send. */
+  | { readonly type: 'log-level'; readonly level: LogLevel }
   | { readonly type: 'batch'; readonly batch: number; readonly items: readonly WireItem[] }
   | { readonly type: 'cancel'; readonly jobs: readonly number[] }
   /** Asks for items back that are not in a run; at most `count`, the latest first. */

@@ -53,6 +53,6 @@ function notFound(path: string, segments: readonly string[], here: ReadonlySet<L
 function listenerOf(segments: readonly string[]): ListenerName | undefined {
   if (inferenceRoute(segments) !== undefined) return 'inference';
   const [first] = segments;
-  if (first === 'models' || first === 'workflows') return 'management';
+  if (first === 'models' || first === 'workflows' || first === 'logging') return 'management';
   return first === 'metrics' ? 'metrics' : undefined;
 }

@@ -13,6 +13,7 @@ export type ListenerName = 'inference' | 'management' | 'metrics';
 
 /** Where errors go that clients must not read. */
 export interface ListenerLog {
+  info(fields: object, message: string): void;
   error(fields: object, message: string): void;
 }
 

@@ -170,7 +170,7 @@ describe('errors', () => {
         inference: new FakeInference(async () => {
           throw error;
         }),
-        log: { error: (fields) => logged.push(fields) },
+        log: { info: () => undefined, error: (fields) => logged.push(fields) },
       },
     );
     return { logged, base: opened.at.inference };

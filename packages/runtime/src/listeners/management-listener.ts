@@ -4,14 +4,18 @@ import { managementDocument } from '../protocol/torchserve/openapi-management.js
 import { queryPairs } from '../protocol/torchserve/path.js';
 import type { ServerConfig } from '../config/server-config.js';
 import type { ManagementService, OperationStatus } from '../serving/management-service.js';
-import type { Exchange } from './exchange.js';
+import type { LogLevels } from '../domain/log-levels.js';
+import type { Exchange, ListenerLog } from './exchange.js';
 import type { Handler } from './handler-chain.js';
+import { logging } from './logging.js';
 import { modelReady } from './inference-listener.js';
 import { receive } from './predict.js';
 
 export interface ManagementRooms {
   readonly config: ServerConfig;
   readonly management: ManagementService;
+  readonly logLevels?: LogLevels;
+  readonly log?: ListenerLog;
 }
 
 export function managementHandler(rooms: ManagementRooms): Handler {
@@ -25,6 +29,7 @@ export function managementHandler(rooms: ManagementRooms): Handler {
       }
       return model(exchange, second, third === '' ? undefined : third, rooms);
     }
+    if (first === 'logging' && segments.length === 1 && rooms.logLevels) return logging(exchange, rooms.logLevels, rooms.log);
     if (first === 'workflows' && segments.length <= 2) return workflows(exchange, second);
     if (first === 'v1' && second === 'models' && third !== '' && segments.length === 3) {
       return modelReady(exchange, third.replace(/:.*$/s, ''), rooms.management);

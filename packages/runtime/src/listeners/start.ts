@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import type { ListenAddress, ServerConfig } from '../config/server-config.js';
+import type { LogLevels } from '../domain/log-levels.js';
 import type { InferenceService } from '../domain/request.js';
 import type { ManagementService } from '../serving/management-service.js';
 import { corsHeaders } from './cors.js';
@@ -21,6 +22,7 @@ export interface ListenersOptions {
   readonly readiness: () => Readiness;
   readonly version: string;
   readonly log?: ListenerLog;
+  readonly logLevels?: LogLevels;
   readonly limits?: Partial<HttpLimits>;
 }
 

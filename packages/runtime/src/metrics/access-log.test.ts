@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { httpEnded, type HttpEnded } from '../domain/events.js';
 import { accessText, isProbe, logAccess } from './access-log.js';
 import type { Level } from './line-format.js';
+import { LogLevels } from '../domain/log-levels.js';
 import { LogFiles } from './log-files.js';
 
 const event: HttpEnded = {
@@ -41,7 +42,11 @@ async function logged(level: Level, format: 'torchserve' | 'json', events: HttpE
     toStdout: true,
     stdout: (text) => (printed += text),
   });
-  const end = logAccess({ files, level, format });
+  const end = logAccess({
+    files,
+    levels: new LogLevels({ server: 'info', access: level, model: 'info', accessProbes: false }),
+    format,
+  });
   for (const it of events) httpEnded.publish(it);
   end();
   await files.close();

@@ -1,11 +1,12 @@
 import { grpcEnded, type GrpcEnded, httpEnded, type HttpEnded } from '../domain/events.js';
+import type { LogLevels } from '../domain/log-levels.js';
 import { levelRank, localTime, record, stageText, type Level } from './line-format.js';
 import type { LogFiles } from './log-files.js';
 import { redact } from './redact.js';
 
 export interface AccessLogOptions {
   readonly files: LogFiles;
-  readonly level: Level | 'silent';
+  readonly levels: LogLevels;
   readonly format: 'torchserve' | 'json';
   readonly now?: () => number;
 }
@@ -22,11 +23,12 @@ function isGrpcProbe(method: string): boolean {
   return /(?:\.Health\/(?:Check|Watch)|\/Ping|\/ServerLive|\/ServerReady)$/.test(method);
 }
 
-/** One line for each request, TorchServe's fields first. Probes that succeed are lines of level debug. */
-export function logAccess({ files, level, format, now = Date.now }: AccessLogOptions): () => void {
-  const least = levelRank[level];
-  const log = (own: Level, event: Ended) => {
-    if (levelRank[own] < least) return;
+/** One line for each request, TorchServe's fields first. Probes that succeed are lines of level debug, unless they are asked for. */
+export function logAccess({ files, levels, format, now = Date.now }: AccessLogOptions): () => void {
+  const log = (isGoodProbe: boolean, event: Ended) => {
+    const { access, accessProbes } = levels.settings;
+    const own: Level = isGoodProbe && !accessProbes ? 'debug' : 'info';
+    if (levelRank[own] < levelRank[access]) return;
     const at = now();
     if (format === 'json') {
       const line = json(event, at, own);
@@ -42,8 +44,8 @@ export function logAccess({ files, level, format, now = Date.now }: AccessLogOpt
     files.print(line);
   };
   const ends = [
-    httpEnded.subscribe((event) => log(event.status < 400 && isProbe(event.url) ? 'debug' : 'info', event)),
-    grpcEnded.subscribe((event) => log(event.code === 0 && isGrpcProbe(event.method) ? 'debug' : 'info', event)),
+    httpEnded.subscribe((event) => log(event.status < 400 && isProbe(event.url), event)),
+    grpcEnded.subscribe((event) => log(event.code === 0 && isGrpcProbe(event.method), event)),
   ];
   return () => {
     for (const end of ends) end();

@@ -12,6 +12,7 @@ import {
   type HandlerMetric,
   type RequestEnded,
 } from '../domain/events.js';
+import { LogLevels } from '../domain/log-levels.js';
 import type { StageTimes } from '../domain/request.js';
 import { createMetrics, type Metrics, type MetricsSettings } from './create-metrics.js';
 import type { ModelGauges } from './gauge-source.js';
@@ -27,6 +28,7 @@ function open(settings: Partial<MetricsSettings> = {}): void {
   metrics = createMetrics({
     hostname: 'box',
     gauges: () => gauges,
+    levels: new LogLevels({ server: 'info', access: 'info', model: 'info', accessProbes: false }),
     stdout: (text) => (console += text),
     config: {
       enableMetricsApi: true,
@@ -43,7 +45,6 @@ function open(settings: Partial<MetricsSettings> = {}): void {
       numberOfGpu: 0,
       logLocation: folder,
       metricsLocation: folder,
-      logLevel: 'info',
       logFormat: 'torchserve',
       logToStdout: true,
       logMaxSize: 1e8,

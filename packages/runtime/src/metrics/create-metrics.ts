@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { ServerConfig } from '../config/server-config.js';
+import type { LogLevels } from '../domain/log-levels.js';
 import { logAccess } from './access-log.js';
 import { Endpoint, type Scrape } from './endpoint.js';
 import { watchEventLoop } from './event-loop.js';
@@ -34,7 +35,6 @@ export type MetricsSettings = Pick<
   | 'numberOfGpu'
   | 'logLocation'
   | 'metricsLocation'
-  | 'logLevel'
   | 'logFormat'
   | 'logToStdout'
   | 'logMaxSize'
@@ -45,6 +45,7 @@ export interface MetricsOptions {
   readonly config: MetricsSettings;
   readonly hostname: string;
   readonly gauges: GaugeSource;
+  readonly levels: LogLevels;
   /** Where console output goes. */
   readonly stdout?: (text: string) => void;
 }
@@ -65,9 +66,9 @@ export interface Metrics {
  * Metrics and logs of one server, fed by what the core publishes.
  * @throws {Error} when the metrics_config file cannot be read or is wrong
  */
-export function createMetrics({ config, hostname, gauges, stdout }: MetricsOptions): Metrics {
+export function createMetrics({ config, hostname, gauges, levels, stdout }: MetricsOptions): Metrics {
   const declared = config.metricsConfig === undefined ? noMetricsConfig : readMetricsConfig(config.metricsConfig);
-  const { logLevel: level, logFormat: format } = config;
+  const { logFormat: format } = config;
   const files = new LogFiles({
     logLocation: config.logLocation,
     metricsLocation: config.metricsMode === 'prometheus' ? undefined : config.metricsLocation,
@@ -77,11 +78,11 @@ export function createMetrics({ config, hostname, gauges, stdout }: MetricsOptio
     stdout,
     warn: (sentence) => logger.warn(sentence),
   });
-  const logger: Logger = createLogger({ files, level, format });
+  const logger: Logger = createLogger({ files, level: levels.settings.server, format });
+  const closing: Array<() => void> = [levels.watch(() => (logger.level = levels.settings.server))];
   const warn = (sentence: string) => logger.warn(sentence);
   const registry = new MetricRegistry(declared.buckets);
   registry.built.buildInfo.series(ownVersion(), process.version).set(1);
-  const closing: Array<() => void> = [];
 
   const recorder = new Recorder(registry, hostname, (model) => handlerMetrics.forget(model));
   const handlerMetrics = new HandlerMetricsRecorder({
@@ -137,10 +138,10 @@ export function createMetrics({ config, hostname, gauges, stdout }: MetricsOptio
     closing.push(() => system.close());
   }
 
-  closing.push(logAccess({ files, level, format }));
+  closing.push(logAccess({ files, levels, format }));
   const workerLog = new WorkerLogWriter({
     files,
-    level,
+    levels,
     format,
     dropped: (model, version, bytes) => recorder.logDropped(model, version, bytes),
   });

@@ -1,6 +1,8 @@
-export type Level = 'debug' | 'info' | 'warn' | 'error';
+import type { LogLevel } from '../domain/log-levels.js';
 
-export const levelRank: Record<Level | 'silent', number> = { debug: 20, info: 30, warn: 40, error: 50, silent: 100 };
+export type Level = Exclude<LogLevel, 'silent'>;
+
+export const levelRank: Record<LogLevel, number> = { debug: 20, info: 30, warn: 40, error: 50, silent: 100 };
 
 const shown: Record<Level, string> = { debug: 'DEBUG', info: 'INFO ', warn: 'WARN ', error: 'ERROR' };
 

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { workerLog, type WorkerLog } from '../domain/events.js';
+import { LogLevels } from '../domain/log-levels.js';
 import { LogFiles } from './log-files.js';
 import { WorkerLogWriter } from './worker-log.js';
 
@@ -37,7 +38,7 @@ async function written(events: Iterable<WorkerLog>, format: 'torchserve' | 'json
   });
   const writer = new WorkerLogWriter({
     files,
-    level: 'info',
+    levels: new LogLevels({ server: 'info', access: 'info', model: 'info', accessProbes: false }),
     format,
     now: () => time,
     dropped: (_model, _version, bytes) => (dropped += bytes),

@@ -1,4 +1,5 @@
 import { workerLog, type WorkerLog } from '../domain/events.js';
+import type { LogLevels } from '../domain/log-levels.js';
 import { levelRank, record, type Level } from './line-format.js';
 import type { LogFiles } from './log-files.js';
 import { redact } from './redact.js';
@@ -13,7 +14,7 @@ const GATHER_MS = 20;
 
 export interface WorkerLogOptions {
   readonly files: LogFiles;
-  readonly level: Level | 'silent';
+  readonly levels: LogLevels;
   readonly format: 'torchserve' | 'json';
   readonly dropped?: (model: string, version: string, bytes: number) => void;
   readonly now?: () => number;
@@ -55,7 +56,7 @@ export class WorkerLogWriter {
 
   #take(event: WorkerLog): void {
     const level = event.stream === 'stderr' && event.level === 'info' ? 'warn' : event.level;
-    if (levelRank[level] < levelRank[this.#options.level]) return;
+    if (levelRank[level] < levelRank[this.#options.levels.settings.model]) return;
     const source = this.#source(event);
     const size = event.message.length;
     if (!this.#allow(source, Math.min(size, MAX_RECORD))) {

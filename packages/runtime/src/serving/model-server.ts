@@ -1,3 +1,4 @@
+import type { LogLevels } from '../domain/log-levels.js';
 import type { ServerConfig, StartupModelSettings } from '../config/server-config.js';
 import { modelChanged, requestEnded } from '../domain/events.js';
 import { ServeError, toServeError } from '../domain/errors.js';
@@ -23,6 +24,7 @@ export interface ModelServerOptions {
   readonly archives: ArchiveEnvironment;
   readonly cpus: number;
   readonly spawn?: SpawnWorker;
+  readonly logLevels?: LogLevels;
   /** A sentence for the operator about something that happens in the background. */
   readonly warn?: (sentence: string) => void;
 }
@@ -49,6 +51,9 @@ export class ModelServer implements ManagementService, InferenceService {
   constructor(options: ModelServerOptions) {
     this.#options = options;
     this.#nextWorker = options.config.initialWorkerPort;
+    options.logLevels?.watch(() => {
+      for (const { pool } of this.models) for (const worker of pool.workers) worker.tellLogLevel();
+    });
   }
 
   get models(): readonly ServedModel[] {
@@ -257,7 +262,7 @@ export class ModelServer implements ManagementService, InferenceService {
     startup: StartupModelSettings | undefined,
     loadedAtStartup: boolean,
   ): Promise<ServedModel> {
-    const { config, cpus, spawn } = this.#options;
+    const { config, cpus, spawn, logLevels } = this.#options;
     try {
       const model = new ServedModel({
         archive,
@@ -268,6 +273,7 @@ export class ModelServer implements ManagementService, InferenceService {
         cpus,
         nextWorkerId: () => String(this.#nextWorker++),
         ...(spawn === undefined ? {} : { spawn }),
+        logLevels,
       });
       const { minWorkers, maxWorkers } = model.settings;
       if (maxWorkers > config.maxWorkersLimit) {

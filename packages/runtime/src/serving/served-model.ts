@@ -1,5 +1,6 @@
 import { Batcher } from '../batching/batcher.js';
 import type { ServerConfig, StartupModelSettings } from '../config/server-config.js';
+import { type LogLevels } from '../domain/log-levels.js';
 import { ServeError } from '../domain/errors.js';
 import type { PredictReply, PredictRequest } from '../domain/request.js';
 import type { ModelArchive } from '../registry/model-archive.js';
@@ -20,6 +21,7 @@ export interface ServedModelOptions {
   readonly cpus: number;
   readonly nextWorkerId: () => string;
   readonly spawn?: SpawnWorker;
+  readonly logLevels?: LogLevels | undefined;
 }
 
 /** One version of a model while it is registered: its archive, its queue, its workers. */
@@ -65,6 +67,7 @@ export class ServedModel {
           startupTimeout: settings.startupTimeout,
           responseTimeout: settings.responseTimeout,
           maxRetryTimeout: settings.maxRetryTimeoutInSec,
+          logLevels: options.logLevels,
           rerunOnWorkerDeath: archive.config.rerunOnWorkerDeath,
           changed: (worker) => {
             changed(worker);

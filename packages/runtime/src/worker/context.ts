@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { isAbsolute, relative, resolve } from 'node:path';
 import type { HandlerLog, LoadContext, ModelInfo, SessionHandle } from '@onnxserve/handler-kit';
+import { type LogLevel, logLevels } from '../domain/log-levels.js';
 import type { Connection } from '../ipc/connection.js';
 import type { FromWorker, LoadSpec, WireMetric } from '../ipc/messages.js';
 import type { Session } from './engines/session.js';
@@ -58,8 +59,16 @@ function modelInfo(spec: LoadSpec): ModelInfo {
   };
 }
 
+let least = 0;
+
+/** What is less important is not even sent. */
+export function setLogLevel(level: LogLevel): void {
+  least = logLevels.indexOf(level);
+}
+
 function log(connection: Connection): HandlerLog {
   const at = (level: 'debug' | 'info' | 'warn' | 'error') => (message: string, fields?: Record<string, unknown>) => {
+    if (logLevels.indexOf(level) < least) return;
     const record: FromWorker = {
       type: 'log',
       level,

@@ -4,7 +4,7 @@ import { loadBundledHandler } from '@onnxserve/handler-kit/internal';
 import { Connection } from '../ipc/connection.js';
 import type { Frame } from '../ipc/frames.js';
 import type { FromWorker, LoadSpec, ToWorker, WireError } from '../ipc/messages.js';
-import { loadContext } from './context.js';
+import { loadContext, setLogLevel } from './context.js';
 import { OrtEngine } from './engines/ort-engine.js';
 import type { Session } from './engines/session.js';
 import { stackOf, textOf } from './errors.js';
@@ -29,6 +29,9 @@ function receive({ meta, blob }: Frame): void {
   switch (message.type) {
     case 'load':
       void load(message.spec);
+      return;
+    case 'log-level':
+      setLogLevel(message.level);
       return;
     case 'batch':
       pipeline?.accept(message.batch, message.items, blob);

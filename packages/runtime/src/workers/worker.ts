@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { Batcher } from '../batching/batcher.js';
 import type { Job, Slot } from '../batching/job.js';
 import { handlerMetric, workerChanged, workerLog } from '../domain/events.js';
+import type { LogLevels } from '../domain/log-levels.js';
 import { ServeError } from '../domain/errors.js';
 import type { FromWorker, LoadedInfo, LoadSpec } from '../ipc/messages.js';
 import { type FailureHistory, nextAttempt } from './backoff.js';
@@ -32,6 +33,8 @@ export interface WorkerOptions {
   readonly maxRetryTimeout: number;
   /** Run again what was running when the process died; undefined: unless the handler takes whole batches. */
   readonly rerunOnWorkerDeath: boolean | undefined;
+  /** What the handlers of the worker may leave unsaid; undefined: nothing. */
+  readonly logLevels: LogLevels | undefined;
   /** Told after every change of state. */
   readonly changed: (worker: Worker) => void;
 }
@@ -136,6 +139,7 @@ export class Worker implements Slot {
       line: (stream, line) => this.#line(stream, line),
     });
     this.#enter({ at: 'starting', process, since: Date.now() });
+    this.tellLogLevel();
     process.send({ type: 'load', spec });
     if (startupTimeout > 0) {
       this.#timer = setTimeout(() => {
@@ -147,6 +151,13 @@ export class Worker implements Slot {
         process.kill('SIGKILL');
       }, startupTimeout * 1000);
     }
+  }
+
+  /** Says to the process how much its handler may say. */
+  tellLogLevel(): void {
+    const { logLevels } = this.#options;
+    if (logLevels !== undefined && 'process' in this.#state)
+      this.#state.process.send({ type: 'log-level', level: logLevels.settings.model });
   }
 
   /** Ends the process; what it runs is finished first unless `now`. Resolves when it is gone. */

@@ -161,7 +161,39 @@ export const modelPaths: Paths = {
   },
 };
 
-export const managementPaths: Paths = { '/models': { get: listModels, post: registerModel }, ...modelPaths };
+const level = (name: string, what: string) => query(name, 'string', `${what}: debug, info, warn, error or silent.`);
+
+const logging = object({
+  server: str("Level of the server's own log."),
+  access: str('Level of the access log.'),
+  model: str('Level of what workers and handlers say.'),
+  access_probes: { type: 'boolean', description: 'Whether probes that succeed are logged as other requests.' },
+});
+
+const loggingPaths: Paths = {
+  '/logging': {
+    get: {
+      description: 'Tells the log levels.',
+      operationId: 'getLogging',
+      parameters: [],
+      responses: { 200: answer('The log levels.', logging) },
+    },
+    put: {
+      description: 'Changes log levels until the server ends.',
+      operationId: 'setLogging',
+      parameters: [
+        level('level', 'Level of all logs that are not named'),
+        level('server', "Level of the server's own log"),
+        level('access', 'Level of the access log'),
+        level('model', 'Level of what workers and handlers say'),
+        query('access_probes', 'boolean', 'Log probes that succeed as other requests.'),
+      ],
+      responses: { 200: answer('The log levels now.', logging), 400: failure('A parameter is unknown or no level.') },
+    },
+  },
+};
+
+export const managementPaths: Paths = { '/models': { get: listModels, post: registerModel }, ...modelPaths, ...loggingPaths };
 
 /** `OPTIONS /models/{model}` */
 export function managementDocument(model: string): object {
