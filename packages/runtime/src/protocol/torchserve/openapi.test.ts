@@ -15,6 +15,7 @@ it('describes what a listener serves and nothing else', () => {
     '/models/{model_name}',
     '/models/{model_name}/{model_version}',
     '/models/{model_name}/{model_version}/set-default',
+    '/logging',
     '/api-description',
     '/metrics',
   ]);
