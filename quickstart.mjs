@@ -6,6 +6,7 @@ import { join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
+const defaultPort = 8080;
 const root = fileURLToPath(new URL('.', import.meta.url));
 const examples = { digits: 'samples/7.png', ocr: 'samples/sign.jpg' };
 const help = `Usage: node quickstart.mjs [options]
@@ -14,7 +15,7 @@ Installs the dependencies, builds, archives the examples ${Object.keys(examples)
 What is up to date is not done again. Ctrl-C stops the server: accepted requests finish first.
 
 Options:
-  --port N           port of the inference listener; management and metrics take the next two. 0: any free ports (default: 8080)
+  --port N           port of the inference listener; management, metrics and the two of gRPC take the next four. 0: any free ports (default: 8080, gRPC 7070)
   --model-store DIR  where the archives go (default: model_store)
   --no-serve         stop after the archives are made
   --no-install       do not run npm ci, even if node_modules is missing or older than package-lock.json
@@ -74,7 +75,7 @@ function options() {
   try {
     const { values } = parseArgs({
       options: {
-        port: { type: 'string', default: '8080' },
+        port: { type: 'string', default: String(defaultPort) },
         'model-store': { type: 'string', default: join(root, 'model_store') },
         'no-serve': { type: 'boolean', default: false },
         'no-install': { type: 'boolean', default: false },
@@ -86,8 +87,8 @@ function options() {
       process.exit(0);
     }
     const port = Number(values.port);
-    if (!/^\d+$/.test(values.port) || port > 65_533)
-      throw new Error(`--port wants a number from 0 to 65533, got "${values.port}"`);
+    if (!/^\d+$/.test(values.port) || port > 65_531)
+      throw new Error(`--port wants a number from 0 to 65531, got "${values.port}"`);
     return { port, store: resolve(values['model-store']), serve: !values['no-serve'], install: !values['no-install'] };
   } catch (error) {
     complain(`quickstart: ${error.message}\n\n${help}`);
@@ -143,14 +144,20 @@ async function run(program, args, shell = false) {
   if (status !== 0) throw new Error(`${program} ${args.join(' ')} ended with ${status}:\n${output.trimEnd()}`);
 }
 
+/** With the usual port the usual ports of gRPC, else those after the listeners of HTTP. */
+function grpcPort(port, offset) {
+  if (port === 0) return 0;
+  return port === defaultPort ? 7070 + offset : port + 3 + offset;
+}
+
 async function startServer({ port, store, models }) {
   const address = (offset) => `http://127.0.0.1:${port === 0 ? 0 : port + offset}`;
   const settings = {
     inference_address: address(0),
     management_address: address(1),
     metrics_address: address(2),
-    grpc_inference_port: port === 0 ? 0 : port + 3,
-    grpc_management_port: port === 0 ? 0 : port + 4,
+    grpc_inference_port: grpcPort(port, 0),
+    grpc_management_port: grpcPort(port, 1),
     // The files have it all; here it would hide the request to try.
     log_stdout: 'false',
   };
@@ -178,17 +185,17 @@ async function startServer({ port, store, models }) {
     running.delete(child);
     throw new Error(`the server ended with ${status}:\n${output.trimEnd()}`);
   });
-  const { inference, management, metrics, failures } = await Promise.race([ready, ended]);
+  const { inference, management, metrics, grpcInference, failures } = await Promise.race([ready, ended]);
   // From here on its end is what main waits for.
   ended.catch(() => undefined);
   if (failures.length > 0) {
     child.kill('SIGTERM');
     throw new Error(`not every model could be loaded:\n${failures.join('\n')}`);
   }
-  return { child, exit, inference, management, metrics };
+  return { child, exit, inference, management, metrics, grpcInference };
 }
 
-function announce({ inference, management, metrics }, seconds) {
+function announce({ inference, management, metrics, grpcInference }, seconds) {
   const requests = Object.entries(examples).map(([name, sample]) => {
     const file = relative(process.cwd(), join(root, 'packages/examples', name, sample));
     return `  curl ${inference}/predictions/${name} -T ${file}`;
@@ -201,6 +208,7 @@ ${requests.join('\n')}
 inference   ${inference}
 management  ${management}/models
 metrics     ${metrics}/metrics
+gRPC        ${grpcInference}
 logs        ${process.env['LOG_LOCATION'] ?? join(relative(process.cwd(), root), 'logs')}
 
 Ctrl-C stops the server.`);

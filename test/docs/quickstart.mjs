@@ -6,7 +6,7 @@ import { join } from 'node:path';
  * @typedef {object} Quickstart
  * @property {() => string} output what it printed so far
  * @property {string[]} requests the curl commands that it prints
- * @property {Record<string, string>} listeners inference, management and metrics to their addresses
+ * @property {Record<string, string>} listeners inference, management, metrics and gRPC to their addresses
  * @property {(signal?: NodeJS.Signals) => Promise<number | string | null>} stop sends a signal, Ctrl-C's unless told, and gives the exit status
  */
 
@@ -39,7 +39,7 @@ export async function startQuickstart(folder, flags, environment = {}) {
     output: () => output,
     requests: [...output.matchAll(/^ {2}(curl .+)$/gm)].map(([, command]) => String(command)),
     listeners: Object.fromEntries(
-      [...output.matchAll(/^(inference|management|metrics) +(http:\/\/[^/\s]+)/gm)].map(([, name, url]) => [name, url]),
+      [...output.matchAll(/^(inference|management|metrics|gRPC) +((?:http:\/\/)?[^/\s]+)/gm)].map(([, name, url]) => [name, url]),
     ),
     stop: async (signal = 'SIGINT') => {
       child.kill(signal);

@@ -87,6 +87,16 @@ it.each(requests)('%s: %s', async (from, command) => {
   expect(response.status, await response.text()).toBe(200);
 });
 
+it("answers the gRPC page's client with the digit", () => {
+  const { code } = marked(page('docs/grpc.md'), 'file', 'client.mjs');
+  const program = code.replace('127.0.0.1:7070', String(quickstart.listeners['gRPC']));
+  expect(program).not.toBe(code);
+  const options = { cwd: root, encoding: 'utf8', timeout: 20_000 } as const;
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', program], options);
+  expect([status, stderr]).toEqual([0, '']);
+  expect(JSON.parse(stdout)).toMatchObject([{ label: '7' }, {}, {}]);
+});
+
 it('stops cleanly on Ctrl-C', async () => {
   stopped = true;
   const { inference } = quickstart.listeners;

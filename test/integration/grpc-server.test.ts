@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
+import { type ChannelCredentials, Client, connectivityState, credentials, type ServiceError, status } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { type Answer, type Conversation, GrpcClient, input, type Message } from '../helpers/grpc.js';
@@ -18,8 +18,8 @@ async function started(options: ServerOptions): Promise<TestServer> {
   onTestFinished(async () => void (await server.stop()));
   return server;
 }
-function connected(address: string, ...more: [] | [ReturnType<typeof credentials.createSsl>, object?]): GrpcClient {
-  const client = new GrpcClient(address, ...more);
+function connected(address: string, creds?: ChannelCredentials, options?: object): GrpcClient {
+  const client = new GrpcClient(address, creds, options);
   onTestFinished(() => client.close());
   return client;
 }
@@ -144,8 +144,9 @@ it('speaks TLS when asked, and nothing else then', async () => {
     config: { enable_grpc_ssl: true, certificate_file: join(tls, 'certificate.pem'), private_key_file: join(tls, 'key.pem') },
   });
   const trusted = credentials.createSsl(await readFile(join(tls, 'certificate.pem')));
-  expect(textOf(await predict(connected(server.grpcInference, trusted), { do: 'sleep', text: 'secret' }))).toBe('secret');
-  expect((await connected(server.grpcManagement, trusted).call('management', 'ListModels')).code).toBe(status.OK);
+  const named = { 'grpc.ssl_target_name_override': 'localhost' };
+  expect(textOf(await predict(connected(server.grpcInference, trusted, named), { do: 'sleep', text: 'secret' }))).toBe('secret');
+  expect((await connected(server.grpcManagement, trusted, named).call('management', 'ListModels')).code).toBe(status.OK);
   const { code } = await predict(connected(server.grpcInference), { do: 'show' });
   expect(code).toBe(status.UNAVAILABLE);
 });
@@ -211,7 +212,7 @@ it('a connection that has reached its age is closed, and its calls go on', async
   // Two means that the first was told to go away.
   expect(textOf(await predict(over, { do: 'sleep', text: 'new' }))).toBe('new');
   await until(
-    async () => (client.getChannel().getConnectivityState(false) === 0 ? true : undefined),
+    async () => (client.getChannel().getConnectivityState(false) === connectivityState.IDLE ? true : undefined),
     'an idle connection is closed',
   );
 });

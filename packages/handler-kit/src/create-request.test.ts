@@ -338,6 +338,46 @@ describe('forms', () => {
   });
 });
 
+describe('named inputs', () => {
+  const named = (parts: ReadonlyArray<readonly [string, number]>, bytes: string, more = {}) =>
+    createRequest({
+      id: 'r',
+      kind: 'predict',
+      rawHeaders: ['content-type', 'application/json', 'content-encoding', 'gzip'],
+      urlPath: '',
+      query: [],
+      body: Buffer.from(bytes),
+      parts,
+      signal: new AbortController().signal,
+      ...more,
+    });
+
+  it('are parts, and nothing of them is decoded', () => {
+    const request = named(
+      [
+        ['a', 2],
+        ['empty', 0],
+        ['data', 3],
+      ],
+      'xy[1]',
+    );
+    const parts = request.parts().map(({ name, data, contentType }) => [name, Buffer.from(data).toString(), contentType]);
+    expect(parts).toEqual([
+      ['a', 'xy', undefined],
+      ['empty', '', undefined],
+      ['data', '[1]', undefined],
+    ]);
+    expect(Buffer.from(request.body()).toString()).toBe('[1]');
+    expect(request.json()).toEqual([1]);
+    expect(request.part('none')).toBeUndefined();
+  });
+
+  it('may be none at all', () => {
+    const request = named([], '');
+    expect([request.parts(), request.body().length, request.text()]).toEqual([[], 0, '']);
+  });
+});
+
 it('gives any other body as one part', () => {
   const request = body('x', { 'content-type': 'image/png' });
   expect(request.parts()).toMatchObject([{ name: 'body', contentType: 'image/png', data: Buffer.from('x') }]);

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type Socket, connect } from 'node:net';
 import { onTestFinished } from 'vitest';
-import type { ListenAddress, ServerConfig } from '../src/config/server-config.js';
+import type { GrpcListen, ListenAddress, ServerConfig } from '../src/config/server-config.js';
 import { ServeError } from '../src/domain/errors.js';
 import { type InferenceService, type PredictReply, type PredictRequest, noStages } from '../src/domain/request.js';
 import { type Listeners, type ListenersOptions, startListeners } from '../src/listeners/start.js';
@@ -14,12 +14,17 @@ export const anyPort = (host = '127.0.0.1', port = 0): ListenAddress => ({
   text: `http://${host}:${port}`,
 });
 
+const grpcPort: GrpcListen = { host: '127.0.0.1', port: 0, maxConnectionAge: undefined, maxConnectionAgeGrace: undefined };
+
 /** The keys that listeners read; anything else would be undefined and fail the test that needs it. */
 export function listenerConfig(overrides: Partial<ServerConfig> = {}): ServerConfig {
   return {
     inferenceAddress: anyPort(),
     managementAddress: anyPort(),
     metricsAddress: anyPort(),
+    grpcInference: grpcPort,
+    grpcManagement: grpcPort,
+    maxResponseSize: 6_553_500,
     maxRequestSize: 6_553_500,
     maxWorkersLimit: 64,
     keepAliveTimeout: 75,

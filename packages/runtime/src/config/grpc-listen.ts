@@ -12,15 +12,16 @@ export function readGrpcListen(reader: ConfigReader, role: 'inference' | 'manage
   const port = reader.number(`grpc_${role}_port`);
   const setting = `grpc_${role}_address`;
   const text = reader.raw(setting).trim();
-  const at = parseHost(text);
+  const at = parseGrpcHost(text);
   if ('problem' in at) reader.report('error', setting, `${setting}=${text}: ${at.problem}`);
   const where = 'problem' in at ? { host: '127.0.0.1' } : at;
   return { ...where, port, maxConnectionAge, maxConnectionAgeGrace };
 }
 
+/** Where a listener binds, or what is wrong with the text that should say so. */
 type Where = { readonly host: string; readonly path?: string } | { readonly problem: string };
 
-function parseHost(text: string): Where {
+export function parseGrpcHost(text: string): Where {
   if (text.startsWith('unix:')) {
     const path = text.slice('unix:'.length).replace(/^\/\/(?=\/)/, '');
     if (path.startsWith('/')) return { host: '', path };

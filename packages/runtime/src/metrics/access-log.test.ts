@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { httpEnded, type HttpEnded } from '../domain/events.js';
+import { grpcEnded, type GrpcEnded, httpEnded, type HttpEnded } from '../domain/events.js';
 import { accessText, isProbe, logAccess } from './access-log.js';
 import type { Level } from './line-format.js';
 import { LogLevels } from '../domain/log-levels.js';
@@ -22,6 +22,18 @@ const event: HttpEnded = {
   requestBytes: 1,
   responseBytes: 2,
 };
+const call: GrpcEnded = {
+  listener: 'management',
+  remote: '127.0.0.1:5050',
+  method: 'a.Service/Method',
+  code: 0,
+  ms: 3.2,
+  requestId: 'abc',
+  stages: undefined,
+  reason: undefined,
+  requestBytes: 1,
+  responseBytes: 2,
+};
 const probes = ['/ping', '/health/live', '/v2/health/ready', '/v2/health/live', '/metrics?name[]=x'];
 
 let folder: string;
@@ -32,7 +44,12 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-async function logged(level: Level, format: 'torchserve' | 'json', events: HttpEnded[], logLocation = folder): Promise<void> {
+async function logged(
+  level: Level,
+  format: 'torchserve' | 'json',
+  events: Array<HttpEnded | GrpcEnded>,
+  logLocation = folder,
+): Promise<void> {
   const files = new LogFiles({
     maxBytes: 1e8,
     keep: 10,
@@ -47,7 +64,10 @@ async function logged(level: Level, format: 'torchserve' | 'json', events: HttpE
     levels: new LogLevels({ server: 'info', access: level, model: 'info', accessProbes: false }),
     format,
   });
-  for (const it of events) httpEnded.publish(it);
+  for (const it of events) {
+    if ('url' in it) httpEnded.publish(it);
+    else grpcEnded.publish(it);
+  }
   end();
   await files.close();
 }
@@ -62,6 +82,14 @@ describe('access_log.log', () => {
     );
     expect(failed).toMatch(/" 503 12 id=abc reason=queue-full$/);
     expect(lines('ts_log.log')[0]).toMatch(/ \[INFO \] inference ACCESS_LOG - 127/);
+  });
+
+  it('has a line for each gRPC call, but for probes that succeed', async () => {
+    const probe = { ...call, method: 'grpc.health.v1.Health/Check' };
+    await logged('info', 'torchserve', [probe, { ...call, code: 5, reason: 'not-found' }, { ...probe, code: 14 }]);
+    const [failed, down, ...more] = lines('access_log.log');
+    expect(failed).toMatch(/ - 127\.0\.0\.1:5050 "gRPC a\.Service\/Method HTTP\/2\.0" 5 3 id=abc reason=not-found$/);
+    expect([down, more]).toEqual([expect.stringContaining('Health/Check HTTP/2.0" 14'), []]);
   });
 
   it('leaves out probes at level info, one line for each prediction, none at level warn', async () => {
