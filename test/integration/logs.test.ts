@@ -1,8 +1,10 @@
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, symlink } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { get, messageOf, post, send } from '../helpers/client.js';
+import { runCommand } from '../helpers/command.js';
+import { makeMar } from '../helpers/mar.js';
 import { parentOf } from '../helpers/process.js';
 import { startServer, type TestServer } from '../helpers/server.js';
 import { until } from '../helpers/until.js';
@@ -195,6 +197,41 @@ it('a full disk costs no request and no line', async () => {
       expect(await server.stop()).toBe(0);
     });
   } finally {
+    await rm(folder, { recursive: true });
+  }
+});
+
+it('a server in the background logs to the files alone, which are bounded', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'background-'));
+  const environment = { TMPDIR: folder, TEMP: folder, ONNXSERVE_ANNOUNCE: '1' };
+  try {
+    await makeMar(folder, 'talks', models.talks);
+    const address = 'http://127.0.0.1:0';
+    const settings = {
+      inference_address: address,
+      management_address: address,
+      metrics_address: address,
+      load_models: 'talks.mar',
+    };
+    const more = { grpc_inference_port: 0, grpc_management_port: 0, disable_token_authorization: true };
+    const lines = Object.entries({ ...settings, ...more }).map(([key, value]) => `${key}=${value}\n`);
+    await writeFile(join(folder, 'config.properties'), lines.join(''));
+    const started = await runCommand(
+      ['start', '--daemon', '--ts-config', 'config.properties', '--model-store', folder],
+      folder,
+      environment,
+    );
+    expect(started).toMatchObject({ code: 0, stdout: expect.stringMatching(/is running, process \d+/) });
+    const printed = await readFile(join(folder, 'onnxserve.out'), 'utf8');
+    const { inference } = JSON.parse(/^\{"event":"ready".*$/m.exec(printed)?.[0] ?? '{}') as { inference: string };
+    expect((await post(`${inference}/predictions/talks`, 'x', { 'x-request-id': 'mine' })).status).toBe(200);
+    expect((await runCommand(['stop'], folder, environment)).code).toBe(0);
+    expect((await linesOf(join(folder, 'logs'), 'access_log')).join('\n')).toContain('id=mine');
+    const all = await readFile(join(folder, 'onnxserve.out'), 'utf8');
+    expect(all).not.toContain('ACCESS_LOG');
+    expect(all).not.toContain('MODEL_LOG');
+  } finally {
+    await runCommand(['stop'], folder, environment);
     await rm(folder, { recursive: true });
   }
 });

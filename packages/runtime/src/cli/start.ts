@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { openSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
+import type { LoadedConfig } from '../config/server-config.js';
 import type { RunningServer } from '../server.js';
 import { addConfigFlags, readConfig, reportProblems } from './config-flags.js';
 import { removePid, runningPid, writePid } from './pid-file.js';
@@ -10,6 +11,8 @@ import { ownVersion } from './version.js';
 
 /** A second signal within this time is the same Ctrl-C that reached the process twice. */
 const SAME_SIGNAL_MS = 200;
+/** Tells the server that it was started by `--daemon`. */
+const BACKGROUND = 'ONNXSERVE_BACKGROUND';
 
 export function addStart(program: Command): void {
   addConfigFlags(program.command('start').description('start the server'))
@@ -31,7 +34,7 @@ export function addStart(program: Command): void {
       const { startServer } = await import('../server.js');
       const progress = new Progress();
       const server = await startServer({
-        config: loaded.config,
+        config: inBackground(loaded) ? { ...loaded.config, logToStdout: false } : loaded.config,
         version: ownVersion(),
         progress: (event) => progress.show(event),
       });
@@ -44,6 +47,11 @@ export function addStart(program: Command): void {
       process.send?.({ ready: failures.length === 0 });
       if (process.connected) process.disconnect();
     });
+}
+
+/** Nobody rotates what a server in the background prints, so its log goes to the files alone unless it is asked for. */
+function inBackground({ origins }: LoadedConfig): boolean {
+  return process.env[BACKGROUND] === '1' && (origins.get('log_stdout')?.source ?? 'default') === 'default';
 }
 
 function stopOnSignals(server: RunningServer): void {
@@ -80,7 +88,11 @@ function stopOnSignals(server: RunningServer): void {
 async function startInBackground(): Promise<void> {
   const args = process.argv.slice(1).filter((arg) => arg !== '--daemon');
   const log = openSync(join(process.cwd(), 'onnxserve.out'), 'a');
-  const child = spawn(process.execPath, [...process.execArgv, ...args], { detached: true, stdio: ['ignore', log, log, 'ipc'] });
+  const child = spawn(process.execPath, [...process.execArgv, ...args], {
+    detached: true,
+    env: { ...process.env, [BACKGROUND]: '1' },
+    stdio: ['ignore', log, log, 'ipc'],
+  });
   const ready = await new Promise<boolean>((resolve) => {
     child.once('message', (message) => resolve((message as { ready: boolean }).ready));
     child.once('exit', () => resolve(false));

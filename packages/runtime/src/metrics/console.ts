@@ -10,9 +10,20 @@ export class Console {
   #gathered = '';
   #timer: NodeJS.Timeout | undefined;
 
-  constructor() {
+  #droppedLines = 0;
+
+  /** @param onDropped told how many lines were not printed, when it can print again */
+  constructor(onDropped: (lines: number) => void) {
     // A closed pipe ends the output, not the server.
     this.#sink?.on('error', () => (this.#sink = undefined));
+    this.#sink?.on('drop', (text: string) => {
+      for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) this.#droppedLines += 1;
+    });
+    this.#sink?.on('drain', () => {
+      const lines = this.#droppedLines;
+      this.#droppedLines = 0;
+      if (lines > 0) onDropped(lines);
+    });
   }
 
   write(text: string): void {

@@ -35,7 +35,10 @@ export class LogFiles {
   readonly #broken = new Set<string>();
 
   constructor(options: LogFilesOptions) {
-    this.#console = options.stdout === undefined ? new Console() : undefined;
+    this.#console =
+      options.stdout === undefined
+        ? new Console((lines) => options.warn(`${lines} lines were not printed: whoever reads standard output is too slow.`))
+        : undefined;
     this.#print = options.stdout ?? ((text) => this.#console?.write(text));
     this.#toStdout = options.toStdout;
     const { maxBytes, keep, warn } = options;
