@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Answer, get, post } from '../helpers/client.js';
 import { type Exposition, parseExposition } from '../helpers/exposition.js';
+import { GrpcClient } from '../helpers/grpc.js';
 import { exchange, socketTalk } from '../helpers/raw.js';
 import { startServer, type TestServer } from '../helpers/server.js';
 import { until } from '../helpers/until.js';
@@ -48,6 +49,15 @@ export default {
   }),
 };`;
 
+/** Answers in pieces: some, without end, or until it fails. */
+const streams = `
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+async function* pieces({ count, fail }) {
+  for (let at = 0; at < count; at++) { yield 'piece ' + at + '\\n'; await sleep(5); }
+  if (fail) throw new Error('a bug on purpose');
+}
+export default { preprocess: (request) => request.json(), inference: (batch) => batch, postprocess: (order) => pieces(order) };`;
+
 const one = { minWorkers: 1, maxWorkers: 1 };
 const hostile = 'we"ird {a="b",} \u00fc\u{1f600}';
 let server: TestServer;
@@ -71,6 +81,7 @@ beforeAll(async () => {
       stages: { handlerSource: staged, config: { minWorkers: 2, maxWorkers: 2 } },
       waits: { handlerSource: staged, config: one },
       outcomes: { handlerSource: staged, config: { ...one, jobQueueSize: 2, responseTimeout: 1 } },
+      streams: { handlerSource: streams, config: one },
       emits: { handlerSource: emits, config: { minWorkers: 4, maxWorkers: 4 } },
       conflicts: { handlerSource: conflicts, config: one },
       hostile: { handlerSource: emits, modelName: hostile, config: one },
@@ -150,6 +161,49 @@ describe('counters', () => {
     expect(await by('queue-full')).toBe(refused);
     expect(await counted('outcomes')).toBe(5 + 3 + 2 + 2 + 2 + answers.length);
   });
+});
+
+it('streams, refusals and calls over gRPC are counted as any request, once each', async () => {
+  const by = async (labels: Record<string, string>) => await counted('streams', labels);
+  const stream = async (order: unknown) => (await predict('streams', order)).text;
+  expect(await stream({ count: 3 })).toBe('piece 0\npiece 1\npiece 2\n');
+  await expect(stream({ count: 1, fail: true })).rejects.toThrow();
+  const leave = new AbortController();
+  const endless = await fetch(`${server.inference}/predictions/streams`, {
+    method: 'POST',
+    body: JSON.stringify({ count: 1e9 }),
+    signal: leave.signal,
+  });
+  await endless.body?.getReader().read();
+  leave.abort();
+  expect((await predict('streams', new Uint8Array(6_553_501))).status).toBe(413);
+  const client = new GrpcClient(server.grpcInference);
+  try {
+    const input = { data: Buffer.from(JSON.stringify({ count: 2 })) };
+    const good = await client.call('inference', 'Predictions', { model_name: 'streams', input });
+    expect(good.code).toBe(0);
+    const bad = { data: Buffer.from('no JSON') };
+    expect((await client.call('inference', 'Predictions', { model_name: 'streams', input: bad })).code).not.toBe(0);
+    const talk = client.stream('inference', 'StreamPredictions', {
+      model_name: 'streams',
+      input: { data: Buffer.from(JSON.stringify({ count: 1e9 })) },
+    });
+    await talk.until(1);
+    talk.cancel();
+    await talk.ended();
+  } finally {
+    client.close();
+  }
+  await until(async () => ((await by({ reason: 'cancelled' })) === 2 ? true : undefined), 'both cancelled streams are counted');
+  expect(await by({ outcome: 'ok' })).toBe(2);
+  expect(await by({ reason: 'handler-error' })).toBe(1);
+  expect(await by({ reason: 'bad-input' })).toBe(1);
+  expect(await by({ reason: 'input-too-large' })).toBe(1);
+  expect(await by({})).toBe(7);
+  const unknown = async () => (await scrape()).sum('onnxserve_requests_total', { model: '', outcome: 'MODEL_NOT_FOUND' });
+  const before = await unknown();
+  expect((await predict('nobody', {})).status).toBe(404);
+  expect(await unknown()).toBe(before + 1);
 });
 
 it('histograms of the stages say what Server-Timing says, and leave little over', async () => {

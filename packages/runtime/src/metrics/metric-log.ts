@@ -91,7 +91,7 @@ export class MetricLog {
 
   #requestEnded({ model, version, requestedVersion, requestId, totalNs, stages, outcome }: RequestEnded): void {
     // A name that only the client knows is no dimension.
-    if (outcome === 'MODEL_NOT_FOUND' || outcome === 'MODEL_VERSION_NOT_FOUND') return;
+    if (model === '' || outcome === 'MODEL_NOT_FOUND' || outcome === 'MODEL_VERSION_NOT_FOUND') return;
     const sums = this.#sumsOf(model, requestedVersion === undefined ? 'default' : version);
     sums.requests += 1;
     sums.latencyNs += totalNs;
