@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { get, post } from '../helpers/client.js';
+import { runCommand } from '../helpers/command.js';
 import { type Exposition, parseExposition } from '../helpers/exposition.js';
 import { runToEnd, startServer, type TestServer } from '../helpers/server.js';
 import { until } from '../helpers/until.js';
@@ -147,6 +148,11 @@ model_metrics:
       `${file}:8: model_metrics.gauge[1].name: "Score" is declared twice, first as model_metrics.gauge[0] in line 7`,
     );
     expect(output).not.toMatch(/^\s+at /m);
+    const properties = join(folder, 'config.properties');
+    await writeFile(properties, `metrics_config=${file}\nmodel_store=${folder}\n`);
+    const checked = await runCommand(['check', '--ts-config', properties], folder);
+    expect(checked.code).toBe(1);
+    expect(checked.stderr.match(/error: metrics_config /g)).toHaveLength(3);
   });
 });
 
