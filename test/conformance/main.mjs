@@ -27,10 +27,6 @@ DIR          folder of recorded setups; default: test/conformance
 
 /** Setups that wait for a part of the server, with that part. @type {Record<string, string>} */
 const notYet = {
-  'ENV-body': 'service envelopes',
-  'ENV-json': 'service envelopes',
-  'ENV-kserve': 'service envelopes',
-  'ENV-kservev2': 'service envelopes',
   H: 'continuous batching and detected metrics',
   T1: 'token authorization',
   WF: 'workflows',

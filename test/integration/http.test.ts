@@ -380,25 +380,27 @@ describe('what a handler answers', () => {
   });
 });
 
-it.each(['/predictions/full', '/v1/models/full:predict', '/v2/models/full/infer'])(
-  'a full queue is told at once on %s',
-  async (path) => {
-    const refusals = () => metric(server.metrics, 'onnxserve_requests_total', { model: 'full', reason: 'queue-full' });
-    const before = await refusals();
-    const answers: Answer[] = await Promise.all(
-      Array.from({ length: 30 }, (_, value) => post(server.inference + path, { value, ms: 150 })),
-    );
-    const refused = answers.filter(({ status }) => status !== 200);
-    expect(refused.length).toBeGreaterThanOrEqual(23);
-    expect(refused.length).toBeLessThanOrEqual(24);
-    for (const answer of refused) {
-      expect(answer.status).toBe(503);
-      expect(messageOf(answer)).toMatch(/full.*queue|queue.*full/);
-      expect(messageOf(answer)).toContain('5');
-      expect(answer.json).toMatchObject({ reason: 'queue-full' });
-      expect(answer.headers.get('retry-after')).toMatch(/^\d+$/);
-    }
-    expect((await refusals()) - before).toBe(refused.length);
-    expect((await get(`${server.inference}/ping`)).status).toBe(200);
-  },
-);
+const tensorOf = (values: number[]) => [{ name: 'input', shape: [1, 4], datatype: 'FP32', data: values }];
+it.each<[string, (order: object) => object]>([
+  ['/predictions/full', (order) => order],
+  ['/v1/models/full:predict', (order) => ({ instances: [order] })],
+  ['/v2/models/full/infer', (order) => ({ ...order, inputs: tensorOf([1, 2, 3, 4]) })],
+])('a full queue is told at once on %s', async (path, form) => {
+  const refusals = () => metric(server.metrics, 'onnxserve_requests_total', { model: 'full', reason: 'queue-full' });
+  const before = await refusals();
+  const answers: Answer[] = await Promise.all(
+    Array.from({ length: 30 }, (_, value) => post(server.inference + path, form({ value, ms: 150 }))),
+  );
+  const refused = answers.filter(({ status }) => status !== 200);
+  expect(refused.length).toBeGreaterThanOrEqual(23);
+  expect(refused.length).toBeLessThanOrEqual(24);
+  for (const answer of refused) {
+    expect(answer.status).toBe(503);
+    expect(messageOf(answer)).toMatch(/full.*queue|queue.*full/);
+    expect(messageOf(answer)).toContain('5');
+    expect(answer.json).toMatchObject({ reason: 'queue-full' });
+    expect(answer.headers.get('retry-after')).toMatch(/^\d+$/);
+  }
+  expect((await refusals()) - before).toBe(refused.length);
+  expect((await get(`${server.inference}/ping`)).status).toBe(200);
+});

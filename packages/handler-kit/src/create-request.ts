@@ -4,6 +4,7 @@ import { type DecodedPart, parseForm } from './decode/form.js';
 import { type HeaderValue, parseHeaderValue } from './decode/header-value.js';
 import { parseJson, validate } from './decode/json.js';
 import { parseMultipart } from './decode/multipart.js';
+import { stringify } from './encode/json.js';
 import { PredictionError } from './errors.js';
 import type { InferenceRequest, RequestPart, StandardSchema } from './request.js';
 import type { NamedTensors } from './tensor.js';
@@ -22,13 +23,16 @@ export interface RequestInit {
   readonly body: Uint8Array;
   /** The body is the values of named inputs, one after the other: name and length in bytes of each. Nothing of it is decoded then. */
   readonly parts?: ReadonlyArray<readonly [name: string, length: number]> | undefined;
-  readonly parameters?: Readonly<Record<string, string | number | boolean>>;
-  readonly tensors?: NamedTensors;
+  /** The request is one value of a larger body, already decoded: a JSON value in place of `body` and its headers. */
+  readonly value?: { readonly json: unknown } | undefined;
+  readonly parameters?: Readonly<Record<string, string | number | boolean>> | undefined;
+  readonly tensors?: NamedTensors | undefined;
   readonly signal: AbortSignal;
   /** Limit on the decompressed body in bytes; default 6,553,500, the server's own default. */
   readonly maxDecompressedBytes?: number;
 }
 
+const jsonType: HeaderValue = { value: 'application/json', parameters: new Map() };
 const defaultMaxBytes = 6_553_500;
 const nothing: Readonly<Record<string, never>> = Object.freeze({});
 
@@ -104,8 +108,12 @@ class DecodingRequest implements InferenceRequest {
   json(): unknown;
   json<Output>(schema: StandardSchema<Output>): Promise<Output>;
   json<Output>(schema?: StandardSchema<Output>): unknown {
-    if (schema === undefined) return parseJson(this.#jsonText());
-    return (async () => validate(parseJson(this.#jsonText()), schema))();
+    if (schema === undefined) return this.#json();
+    return (async () => validate(this.#json(), schema))();
+  }
+
+  #json(): unknown {
+    return this.#init.value === undefined ? parseJson(this.#jsonText()) : this.#init.value.json;
   }
 
   #jsonText(): string {
@@ -136,6 +144,7 @@ class DecodingRequest implements InferenceRequest {
   }
 
   #headerValue(): HeaderValue | undefined {
+    if (this.#init.value !== undefined) return jsonType;
     if (this.#type === null) {
       const text = this.headers['content-type'];
       this.#type =
@@ -157,6 +166,8 @@ class DecodingRequest implements InferenceRequest {
   }
 
   #decompressed(): Uint8Array {
+    const { value } = this.#init;
+    if (value !== undefined) return (this.#raw ??= bytesOf(value.json));
     this.#raw ??= decompress(
       this.#init.body,
       this.headers['content-encoding'],
@@ -183,6 +194,11 @@ class DecodingRequest implements InferenceRequest {
     const parts = this.#decodedParts();
     return parts.findLast((part) => part.name === 'data') ?? parts.findLast((part) => part.name === 'body') ?? parts[0];
   }
+}
+
+/** Text stands for itself, so that a handler of text need not know where it came from; anything else is written as JSON. */
+function bytesOf(value: unknown): Uint8Array {
+  return Buffer.from(typeof value === 'string' ? value : (stringify(value) ?? ''));
 }
 
 function namedParts(body: Uint8Array, named: ReadonlyArray<readonly [name: string, length: number]>): DecodedPart[] {

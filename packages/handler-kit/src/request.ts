@@ -41,7 +41,7 @@ export interface InferenceRequest {
   readonly urlPath: string;
   /** Query parameters in order. On TorchServe's legacy paths (`/{model}/predict`, `/invocations`) they are also the first parts. */
   readonly query: ReadonlyArray<readonly [string, string]>;
-  /** `parameters` of an Open Inference request; empty for other protocols. */
+  /** `parameters` of an Open Inference request, on `/v2` or under `service_envelope=kservev2`; empty for other protocols. */
   readonly parameters: Readonly<Record<string, string | number | boolean>>;
   /** Tensors of an Open Inference request; undefined for other protocols. */
   readonly tensors: NamedTensors | undefined;

@@ -1,4 +1,5 @@
 import { stringify } from './encode/json.js';
+import { isNamedTensors, tensorToJson } from './encode/tensors.js';
 import { type AnswerControls, type Header, checkedStatus, checkHeader } from './response-controls.js';
 import { isHandlerResponse } from './respond.js';
 
@@ -20,7 +21,8 @@ interface Encoded {
 }
 
 /**
- * A handler's result as status, headers and body. Text gets `text/plain`, bytes no type at all, anything else is JSON.
+ * A handler's result as status, headers and body. Text gets `text/plain`, bytes no type at all, anything else is JSON; tensors by
+ * name become nested arrays by name.
  * @param controls what the handler set through `ctx.response`
  * @throws {Error} saying what the handler did wrong; its own bug, so not for the client
  */
@@ -71,7 +73,10 @@ function encodeBody(value: unknown): Encoded {
     return { body: encodeStream(value as AsyncIterable<unknown>) };
   }
   if (value instanceof Promise) throw new TypeError('the handler returned a promise inside its result; await it first');
-  const written = stringify(value);
+  const plain = isNamedTensors(value)
+    ? Object.fromEntries(Object.entries(value).map(([name, tensor]) => [name, tensorToJson(tensor)]))
+    : value;
+  const written = stringify(plain);
   if (written === undefined) throw new TypeError('the handler returned something whose toJSON gives undefined');
   return { body: Buffer.from(written, 'utf8'), contentType: json };
 }

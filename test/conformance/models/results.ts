@@ -26,7 +26,7 @@ const text = (value: unknown, otherwise: string): string => (typeof value === 's
 function echo(row: Row): HandlerResult {
   const value = valueOf(row);
   if (value instanceof Uint8Array || typeof value === 'string') return value;
-  if (value !== undefined && value !== null) return JSON.stringify(value, null, 2);
+  if (value !== undefined && value !== null) return value as HandlerResult;
   const latin1 = [...row.values].map(([key, own]) => [
     key,
     own instanceof Uint8Array ? Buffer.from(own).toString('latin1') : own,

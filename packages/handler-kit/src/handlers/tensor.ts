@@ -1,5 +1,4 @@
 import type { HandlerContext } from '../context.js';
-import { toArray } from '../convert.js';
 import { parseJson } from '../decode/json.js';
 import { PredictionError } from '../errors.js';
 import { defineHandler, type HandlerResult } from '../handler.js';
@@ -17,20 +16,9 @@ export function tensorPreprocess(request: InferenceRequest, ctx: HandlerContext<
   return tensorsFromJson(parseJson(request.text(), true), ctx.session.inputs);
 }
 
-/** The default postprocess: a JSON object of nested arrays by output name. */
+/** The default postprocess: the tensors themselves, which every protocol writes in its own form. */
 export function tensorPostprocess(outputs: NamedTensors): HandlerResult {
-  return Object.fromEntries(Object.entries(outputs).map(([name, value]) => [name, readable(toArray(value))]));
-}
-
-/** Bytes that are no UTF-8 have no form in JSON; they go as base64. */
-function readable(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(readable);
-  if (!(value instanceof Uint8Array)) return value;
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(value);
-  } catch {
-    return Buffer.from(value).toString('base64');
-  }
+  return outputs;
 }
 
 /** Speaks tensors: what a model without a handler does. */

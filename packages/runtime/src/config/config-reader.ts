@@ -129,6 +129,15 @@ export class ConfigReader {
     return found;
   }
 
+  /** Undefined when the key is not set or empty. */
+  optionalChoice<T extends string>(key: string, choices: readonly T[]): T | undefined {
+    const text = this.text(key);
+    if (text === undefined) return undefined;
+    const result = readChoice(spec(key), text);
+    if (!result.ok) this.#refuse(key, result.message);
+    return result.ok ? choices.find((choice) => choice === result.value) : undefined;
+  }
+
   patterns(key: string): string[] {
     const result = readPatterns(spec(key), this.raw(key));
     if (result.ok) return result.value;

@@ -10,7 +10,6 @@ export const unusedKeys: readonly KeySpec[] = [
   key('keystore', path, 'TLS key store. Let a proxy in front end TLS.', planned),
   key('keystore_pass', text, 'Password of the key store.', { ...planned, secret: true }),
   key('keystore_type', text, 'Kind of the key store.', planned),
-  key('service_envelope', text, 'Unwraps request bodies for all handlers: `body`, `json`, `kserve`, `kservev2`.', planned),
   key('token_expiration_min', number(0, Number.MAX_SAFE_INTEGER), 'How long a token lasts.', {
     ...planned,
     default: '60',

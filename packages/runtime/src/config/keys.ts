@@ -1,3 +1,4 @@
+import { envelopes } from '../domain/envelope.js';
 import { address, boolean, choice, integer, json, key, type KeySpec, number, path, text } from './key-spec.js';
 import { grpcKeys } from './keys-grpc.js';
 import { unusedKeys } from './keys-unused.js';
@@ -81,6 +82,11 @@ const usedKeys: readonly KeySpec[] = [
   key('limit_max_image_pixels', boolean, 'Refuse images whose decoded size would be abnormal.', { default: 'true' }),
   key('decode_input_request', boolean, 'Decode JSON and text bodies before the handler sees them.', { default: 'true' }),
   key('default_service_handler', text, 'Handler of archives whose manifest names none.'),
+  key(
+    'service_envelope',
+    choice(...envelopes),
+    "Takes bodies out of an envelope before handlers see them, on TorchServe's own prediction paths: `body`, `json`, `kserve`, `kservev2`.",
+  ),
   key(
     'allowed_urls',
     { kind: 'patterns' },

@@ -1,6 +1,7 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { resolve } from 'node:path';
+import { envelopes } from '../domain/envelope.js';
 import { type ConfigInput, collectSources } from './config-sources.js';
 import { logLevels } from '../domain/log-levels.js';
 import { ConfigReader } from './config-reader.js';
@@ -59,6 +60,7 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
     limitMaxImagePixels: reader.boolean('limit_max_image_pixels'),
     decodeInputRequest: reader.boolean('decode_input_request'),
     defaultServiceHandler: reader.text('default_service_handler'),
+    serviceEnvelope: reader.optionalChoice('service_envelope', envelopes),
     allowedUrls: reader.patterns('allowed_urls'),
     enableMetricsApi: reader.boolean('enable_metrics_api'),
     metricsMode: reader.choice('metrics_mode', ['log', 'prometheus', 'legacy']),

@@ -1,4 +1,5 @@
 import type { LogLevel } from '../domain/log-levels.js';
+import type { Envelope } from '../domain/envelope.js';
 
 /** Where a listener binds. */
 export interface ListenAddress {
@@ -75,6 +76,7 @@ export interface ServerConfig {
   readonly limitMaxImagePixels: boolean;
   readonly decodeInputRequest: boolean;
   readonly defaultServiceHandler: string | undefined;
+  readonly serviceEnvelope: Envelope | undefined;
   readonly allowedUrls: readonly string[];
   readonly enableMetricsApi: boolean;
   readonly metricsMode: 'log' | 'prometheus' | 'legacy';

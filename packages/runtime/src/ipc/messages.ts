@@ -1,6 +1,7 @@
 import type { OnnxOptions } from '../config/model-config.js';
 import type { ErrorCode, Reason } from '../domain/errors.js';
 import type { LogLevel } from '../domain/log-levels.js';
+import type { Envelope } from '../domain/envelope.js';
 import type { RequestKind, StageTimes } from '../domain/request.js';
 import type { HandlerSpec } from '../registry/model-archive.js';
 
@@ -27,6 +28,8 @@ export interface LoadSpec {
   readonly maxRequestSize: number;
   /** Bytes. */
   readonly maxResponseSize: number;
+  /** What bodies are taken out of unless their path says otherwise. */
+  readonly envelope: Envelope | undefined;
 }
 
 export interface WireItem {
@@ -41,6 +44,7 @@ export interface WireItem {
   readonly length: number;
   /** Named inputs that the body is made of: name and length of each. */
   readonly parts?: ReadonlyArray<readonly [name: string, length: number]>;
+  readonly envelope?: Envelope;
   readonly receivedAt: number;
   readonly deadline?: number;
 }

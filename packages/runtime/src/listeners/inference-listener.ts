@@ -39,6 +39,7 @@ async function answer(exchange: Exchange, route: InferenceRoute, rooms: Inferenc
         urlPath: route.urlPath,
         query: queryPairs(exchange.search),
         queryIsInput: route.legacy,
+        envelope: route.envelope,
       });
     case 'invocations': {
       if (exchange.method === 'OPTIONS') {

@@ -1,4 +1,5 @@
 import { ServeError, toServeError } from '../domain/errors.js';
+import type { Envelope } from '../domain/envelope.js';
 import { type InferenceService, type PredictRequest, type RequestKind, monotonicNow } from '../domain/request.js';
 import { readBody } from './body.js';
 import type { Exchange } from './exchange.js';
@@ -11,6 +12,7 @@ export interface Target {
   readonly urlPath: string;
   readonly query: ReadonlyArray<readonly [string, string]>;
   readonly queryIsInput: boolean;
+  readonly envelope?: Envelope | undefined;
 }
 
 /** Reads the body once; a second call gets the same bytes. */
@@ -22,7 +24,7 @@ export async function receive(exchange: Exchange): Promise<Buffer> {
 }
 
 export async function predict(exchange: Exchange, inference: InferenceService, target: Target, received?: Buffer): Promise<void> {
-  const { model, version, kind, urlPath, query, queryIsInput } = target;
+  const { model, version, kind, urlPath, query, queryIsInput, envelope } = target;
   let body: Buffer;
   try {
     body = received ?? (await receive(exchange));
@@ -41,6 +43,7 @@ export async function predict(exchange: Exchange, inference: InferenceService, t
     urlPath,
     query,
     queryIsInput,
+    ...(envelope === undefined ? {} : { envelope }),
     body,
     receivedAt: exchange.receivedAt,
     client: exchange,

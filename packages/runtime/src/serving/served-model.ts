@@ -91,6 +91,7 @@ export class ServedModel {
             responseTimeout: settings.responseTimeout,
             maxRequestSize: config.maxRequestSize,
             maxResponseSize: config.maxResponseSize,
+            envelope: config.serviceEnvelope,
           },
         });
       },

@@ -79,6 +79,7 @@ async function load(spec: LoadSpec): Promise<void> {
       responseTimeout: spec.responseTimeout,
       maxRequestSize: spec.maxRequestSize,
       maxResponseSize: spec.maxResponseSize,
+      envelope: spec.envelope,
       context: { ...context, state },
       connection,
     });

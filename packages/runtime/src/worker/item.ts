@@ -10,17 +10,25 @@ import type {
 import { createRequest, RecordedControls, type RequestInit } from '@onnxserve/handler-kit/internal';
 import { monotonicNow, noStages, type StageTimes } from '../domain/request.js';
 import type { WireError, WireItem, WireMetric } from '../ipc/messages.js';
+import type { PartInit } from './envelopes.js';
+import type { Joined } from './joined.js';
 
-/** One request in the worker, from its arrival to its answer. */
+const wholeRequest: PartInit = {};
+
+/** One request in the worker, from its arrival to its answer, or a part of one. */
 export class Item {
   readonly wire: WireItem;
-  readonly batch: number;
+  batch: number;
+  /** The request that this is part number `index` of; undefined for a request of its own. */
+  joined: Joined | undefined;
+  index = 0;
   readonly request: InferenceRequest;
   readonly ctx: ItemContext;
   readonly stages: StageTimes = noStages();
   readonly metrics: WireMetric[] = [];
   #abort: AbortController | undefined;
   #cancelled = false;
+  onCancel: (() => void) | undefined;
   /** Features of a handler with its own inference, or named tensors. */
   features: unknown;
   rows = 1;
@@ -36,12 +44,24 @@ export class Item {
   /** When the last stage ended: what comes next has waited since then. */
   mark: number;
 
-  constructor(wire: WireItem, batch: number, body: Uint8Array, base: BatchContext<unknown>, maxRequestSize: number) {
+  constructor(
+    wire: WireItem,
+    batch: number,
+    body: Uint8Array,
+    base: BatchContext<unknown>,
+    maxRequestSize: number,
+    part: PartInit = wholeRequest,
+  ) {
     this.wire = wire;
     this.batch = batch;
     this.mark = wire.receivedAt;
-    this.request = createRequest(new ItemRequest(this, body, maxRequestSize));
+    this.request = createRequest(new ItemRequest(this, part.body ?? body, maxRequestSize, part));
     this.ctx = new ItemContext(base, this.request, this.metrics);
+  }
+
+  /** The request as the front knows it. */
+  get job(): number {
+    return this.joined === undefined ? this.wire.job : this.joined.parent.wire.job;
   }
 
   get cancelled(): boolean {
@@ -58,8 +78,17 @@ export class Item {
   }
 
   cancel(): void {
+    if (this.#cancelled) return;
     this.#cancelled = true;
     this.#abort?.abort();
+    this.onCancel?.();
+  }
+
+  /** Goes on where another item's time was counted up to. */
+  after(earlier: Item): this {
+    Object.assign(this.stages, earlier.stages);
+    this.mark = earlier.mark;
+    return this;
   }
 
   /** A stage that somebody else timed; what came before it since the last span was waiting. Monotonic nanoseconds. */
@@ -83,6 +112,7 @@ class ItemRequest implements RequestInit {
     private readonly item: Item,
     readonly body: Uint8Array,
     readonly maxDecompressedBytes: number,
+    private readonly part: PartInit,
   ) {}
 
   get id() {
@@ -101,10 +131,19 @@ class ItemRequest implements RequestInit {
     return this.item.wire.query;
   }
   get queryIsInput() {
-    return this.item.wire.queryIsInput;
+    return this.part.queryIsInput ?? this.item.wire.queryIsInput;
   }
   get parts() {
-    return this.item.wire.parts;
+    return this.part.parts ?? this.item.wire.parts;
+  }
+  get value() {
+    return this.part.value;
+  }
+  get tensors() {
+    return this.part.tensors;
+  }
+  get parameters() {
+    return this.part.parameters;
   }
   get signal() {
     return this.item.signal;

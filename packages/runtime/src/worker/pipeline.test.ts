@@ -32,6 +32,7 @@ function make(changes: Partial<PipelineOptions> = {}) {
     responseTimeout: 10,
     maxRequestSize: 1e6,
     maxResponseSize: 1000,
+    envelope: undefined,
     context,
     connection: connection.as,
     ...changes,
@@ -208,5 +209,61 @@ describe('streams', () => {
     send(1);
     await ended(connection);
     expect(connection.types('stream-end')[0]).toMatchObject({ error: { code: 'HANDLER_FAILED' } });
+  });
+});
+
+describe('requests of several parts', () => {
+  const kserve = { envelope: 'kserve' } as const;
+  const instances = (...lists: number[][]) => ({ instances: lists.map((values) => ({ values })) });
+
+  it('share runs of batchSize with others, and are one answer each', async () => {
+    const { connection, session, send, pipeline } = make({ ...kserve, batchSize: 2 });
+    send(instances([1], [2], [3]), instances([4]));
+    expect(await connection.answered(2)).toEqual({ 1: '{"predictions":[[101],[102],[103]]}', 2: '{"predictions":[[104]]}' });
+    expect(session.runs.flat().toSorted((a, b) => a - b)).toEqual([1, 2, 3, 4]);
+    expect(session.runs.every((run) => run.length <= 2)).toBe(true);
+    expect(connection.types('run').flatMap((message) => (message.type === 'run' ? message.jobs : []))).toEqual([1, 1, 1, 2]);
+    expect(pipeline.idle).toBe(true);
+  });
+
+  it('the first that fails is the answer, told once; the mates of other requests are served', async () => {
+    const { connection, send, pipeline } = make(kserve);
+    send({ instances: [{ values: [1] }, { values: [], fail: 'client' }, { values: [], fail: 'preprocess' }] }, instances([5]));
+    expect(await connection.answered(2)).toEqual({ 1: 'PREDICTION_ERROR', 2: '{"predictions":[[105]]}' });
+    await vi.waitFor(() => expect(pipeline.idle).toBe(true));
+    const results = connection.types('results').flatMap((message) => (message.type === 'results' ? message.items : []));
+    expect(results).toHaveLength(2);
+    expect(results.find(({ ok }) => !ok)).toMatchObject({ error: { status: 400, message: 'instance 1: your fault' } });
+  });
+
+  it('are not given back in pieces', () => {
+    const { connection, send, pipeline } = make({ ...kserve, handler: defineHandler({ preprocess: () => never }) as never });
+    send(instances([1], [2]));
+    expect(pipeline.recall(5)).toEqual([]);
+    expect(connection.types('results')).toEqual([]);
+  });
+
+  it('let go of what they hold when their client leaves', async () => {
+    const waits: Array<() => void> = [];
+    const handler = defineHandler({
+      preprocess: async () => {
+        await new Promise<void>((resolve) => waits.push(resolve));
+        return rows(1);
+      },
+    });
+    const { connection, session, send, pipeline } = make({ ...kserve, handler: handler as never });
+    send(instances([1], [2]));
+    pipeline.cancel([1]);
+    for (const go of waits) go();
+    expect(await connection.answered(1)).toEqual({ 1: 'CANCELLED' });
+    await vi.waitFor(() => expect(pipeline.idle).toBe(true));
+    expect(session.runs).toEqual([]);
+  });
+
+  it('expire as one', async () => {
+    const { connection, sendWire, pipeline } = make(kserve);
+    sendWire({ deadline: 1 });
+    expect(await connection.answered(1)).toEqual({ 1: 'DEADLINE_EXCEEDED' });
+    expect(pipeline.idle).toBe(true);
   });
 });

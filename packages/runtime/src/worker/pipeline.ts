@@ -1,15 +1,18 @@
 import type { AnyHandler, BatchContext, HandlerResult, StagedHandler, WholeBatchHandler } from '@onnxserve/handler-kit';
 import { PredictionError } from '@onnxserve/handler-kit';
-import { encodeResult } from '@onnxserve/handler-kit/internal';
+import { encodeResult, tensorPreprocess } from '@onnxserve/handler-kit/internal';
 import type { ModelAxis } from '../batching/plan-runs.js';
+import type { Envelope } from '../domain/envelope.js';
 import { monotonicNow } from '../domain/request.js';
 import type { Connection } from '../ipc/connection.js';
-import type { FromWorker, WireItem } from '../ipc/messages.js';
+import type { FromWorker, WireError, WireItem } from '../ipc/messages.js';
 import type { Session } from './engines/session.js';
 import { customInference, handleBatch } from './batch-calls.js';
 import { hung, type Stage, stackOf, tooLarge, toWireError, unwanted } from './errors.js';
+import { EnvelopeOpener } from './envelope-opener.js';
 import { Item } from './item.js';
 import { type EncodedAnswer, Outbox } from './outbox.js';
+import { type PartResult, partResult } from './part-result.js';
 import { RunPlanner } from './runs.js';
 import { isThenable, postprocess } from './stages.js';
 import { StageWatch } from './stage-watch.js';
@@ -28,6 +31,8 @@ export interface PipelineOptions {
   readonly maxRequestSize: number;
   /** Bytes. */
   readonly maxResponseSize: number;
+  /** What bodies are taken out of unless their path says otherwise. */
+  readonly envelope: Envelope | undefined;
   readonly context: BatchContext<unknown>;
   readonly connection: Connection;
 }
@@ -43,6 +48,7 @@ export class Pipeline {
   readonly #whole: WholeBatchHandler<unknown> | undefined;
   readonly #planner: RunPlanner | undefined;
   readonly #watch: StageWatch;
+  readonly #opener: EnvelopeOpener;
   readonly #items = new Map<number, Item>();
   /** Items of a batch that are not prepared yet. */
   readonly #unprepared = new Map<number, number>();
@@ -51,6 +57,8 @@ export class Pipeline {
   #waiting: Item[] = [];
   #prepared: Item[] = [];
   #running = false;
+  /** Batches made of parts have numbers of their own, below zero. */
+  #nextBatch = -1;
 
   constructor(options: PipelineOptions) {
     this.#options = options;
@@ -59,6 +67,15 @@ export class Pipeline {
     const { handler } = options;
     if ('handle' in handler && handler.handle !== undefined) this.#whole = handler as WholeBatchHandler<unknown>;
     else this.#staged = handler as StagedHandler<unknown, unknown, unknown>;
+    const { context, maxRequestSize } = options;
+    const inputs = this.#staged?.preprocess === tensorPreprocess ? options.session?.inputs : undefined;
+    this.#opener = new EnvelopeOpener(
+      { context, maxRequestSize, inputs },
+      {
+        answer: (whole, answer) => this.#send(whole, answer),
+        fail: (whole, error) => this.#refuse(whole, error),
+      },
+    );
     if (options.session !== undefined) {
       const pad = this.#staged?.inference === undefined ? this.#staged?.pad : undefined;
       this.#planner = new RunPlanner(
@@ -82,15 +99,46 @@ export class Pipeline {
 
   accept(batch: number, wires: readonly WireItem[], blob: Buffer): void {
     let at = 0;
-    this.#unprepared.set(batch, wires.length);
+    const items: Item[] = [];
     for (const wire of wires) {
       const body = blob.subarray(at, at + wire.length);
       at += wire.length;
       const item = new Item(wire, batch, body, this.#options.context, this.#options.maxRequestSize);
       this.#items.set(wire.job, item);
-      this.#waiting.push(item);
+      const envelope = wire.envelope ?? this.#options.envelope;
+      if (envelope === undefined || wire.kind === 'describe') items.push(item);
+      else items.push(...this.#open(item, body, envelope));
     }
+    this.#enqueue(batch, items);
     this.#advance();
+  }
+
+  /** What the handler is given of a request in an envelope; nothing when it is answered already. */
+  #open(whole: Item, body: Uint8Array, envelope: Envelope): readonly Item[] {
+    whole.lap('queue');
+    if (this.#dropped(whole)) return [];
+    try {
+      const items = this.#opener.open(whole, body, envelope);
+      for (const item of items) this.#items.set(item.wire.job, item);
+      return items;
+    } catch (error) {
+      this.#fail(whole, error, 'preprocess');
+      return [];
+    }
+  }
+
+  /** Parts may be more than a run may hold; a batch is never split, so they come in several. */
+  #enqueue(batch: number, items: readonly Item[]): void {
+    const { batchSize } = this.#options;
+    for (let at = 0; at < items.length; at += batchSize) {
+      const some = items.length <= batchSize ? items : items.slice(at, at + batchSize);
+      const number = at === 0 ? batch : this.#nextBatch--;
+      this.#unprepared.set(number, some.length);
+      for (const item of some) {
+        item.batch = number;
+        this.#waiting.push(item);
+      }
+    }
   }
 
   cancel(jobs: readonly number[]): void {
@@ -100,12 +148,12 @@ export class Pipeline {
   /** Gives back up to `count` items that are in no run, the latest first. */
   recall(count: number): number[] {
     const back: Item[] = [];
-    while (back.length < count && this.#waiting.length > 0) {
+    while (back.length < count && whole(this.#waiting.at(-1))) {
       const item = this.#waiting.pop()!;
       this.#oneLess(item.batch);
       back.push(item);
     }
-    while (back.length < count && this.#prepared.length > 0) back.push(this.#prepared.pop()!);
+    while (back.length < count && whole(this.#prepared.at(-1))) back.push(this.#prepared.pop()!);
     for (const item of back) this.#forget(item);
     this.#advance();
     return back.map((item) => item.wire.job);
@@ -209,7 +257,7 @@ export class Pipeline {
     const live = taken.filter((item) => !this.#dropped(item));
     if (live.length === 0) return this.#advance();
     this.#running = true;
-    this.#say({ type: 'run', jobs: live.map((item) => item.wire.job), rows });
+    this.#say({ type: 'run', jobs: live.map((item) => item.job), rows });
     // What follows may block this thread for as long as it likes, so the front must hear of it first.
     if (this.#options.session?.inMainThread !== true || this.#staged?.inference !== undefined) this.#options.connection.flush();
     void this.#run(live).then(() => {
@@ -270,10 +318,28 @@ export class Pipeline {
   #answer(item: Item, result: HandlerResult | undefined): void {
     if (this.#dropped(item)) return;
     try {
-      this.#send(item, encodeResult(result, item.ctx.response.set));
+      if (item.joined === undefined) return this.#send(item, encodeResult(result, item.ctx.response.set));
+      const part = partResult(result, item.ctx.response.set, this.#options.maxResponseSize);
+      if (isThenable(part)) return this.#collect(item, part);
+      item.joined.done(item, part);
+      this.#forget(item);
     } catch (error) {
       this.#fail(item, error, 'encode');
     }
+  }
+
+  /** A part that is streamed is awaited to its end. */
+  #collect(item: Item, result: Promise<PartResult>): void {
+    this.#watch.enter(item);
+    result
+      .then((part) => {
+        item.lap('postprocess');
+        if (this.#dropped(item)) return;
+        item.joined!.done(item, part);
+        this.#forget(item);
+      })
+      .catch((error: unknown) => this.#fail(item, error, 'postprocess'))
+      .finally(() => this.#watch.leave(item));
   }
 
   #send(item: Item, answer: EncodedAnswer): void {
@@ -287,9 +353,7 @@ export class Pipeline {
     }
     if (body.byteLength > this.#options.maxResponseSize) {
       item.lap('encode');
-      this.#outbox.fail(item, tooLarge(body.byteLength, this.#options.maxResponseSize));
-      this.#forget(item);
-      return;
+      return this.#refuse(item, tooLarge(body.byteLength, this.#options.maxResponseSize));
     }
     item.lap('encode');
     this.#outbox.answer(item, answer.status, answer.headers, body);
@@ -312,7 +376,12 @@ export class Pipeline {
   #fail(item: Item, error: unknown, stage: Stage): void {
     if (!this.#items.has(item.wire.job)) return;
     item.lap(stage === 'handle' || stage === 'describe' ? 'inference' : stage);
-    this.#outbox.fail(item, this.#explainError(item, error, stage));
+    this.#refuse(item, this.#explainError(item, error, stage));
+  }
+
+  #refuse(item: Item, error: WireError): void {
+    if (item.joined === undefined) this.#outbox.fail(item, error);
+    else item.joined.fail(item, error);
     this.#forget(item);
   }
 
@@ -335,8 +404,7 @@ export class Pipeline {
     // A stream ends itself with the error.
     if (item.streaming) return;
     if (this.#preparing.delete(item)) this.#oneLess(item.batch);
-    this.#outbox.fail(item, error);
-    this.#forget(item);
+    this.#refuse(item, error);
     this.#advance();
   }
 
@@ -346,8 +414,7 @@ export class Pipeline {
     const expired = item.wire.deadline !== undefined && monotonicNow() > item.wire.deadline;
     if (!item.cancelled && !expired) return false;
     item.cancel();
-    this.#outbox.fail(item, unwanted(expired));
-    this.#forget(item);
+    this.#refuse(item, unwanted(expired));
     return true;
   }
 
@@ -358,4 +425,9 @@ export class Pipeline {
   #say(message: FromWorker): void {
     this.#options.connection.send(message);
   }
+}
+
+/** Parts of a request stay with the worker that has opened it. */
+function whole(item: Item | undefined): boolean {
+  return item !== undefined && item.joined === undefined;
 }

@@ -62,12 +62,25 @@ export class HeldJobs {
   hand(jobs: readonly Job[]): void {
     const bodies: Buffer[] = [];
     const items = jobs.map((job) => {
-      const { id, kind, rawHeaders, urlPath, query, queryIsInput, body, parts, receivedAt } = job.request;
+      const { id, kind, rawHeaders, urlPath, query, queryIsInput, body, parts, envelope, receivedAt } = job.request;
       this.#byId.set(job.id, job);
       bodies.push(body);
       const deadline = job.deadline === undefined ? {} : { deadline: job.deadline };
       const { length } = body;
-      return { job: job.id, id, kind, rawHeaders, urlPath, query, queryIsInput, length, parts, receivedAt, ...deadline };
+      return {
+        job: job.id,
+        id,
+        kind,
+        rawHeaders,
+        urlPath,
+        query,
+        queryIsInput,
+        length,
+        parts,
+        envelope,
+        receivedAt,
+        ...deadline,
+      };
     });
     this.#options.send({ type: 'batch', batch: this.#nextBatch++, items }, bodies);
   }

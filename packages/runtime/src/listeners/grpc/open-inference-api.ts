@@ -70,6 +70,7 @@ export function openInferenceApi(rooms: OpenInferenceRooms): UntypedServiceImple
           urlPath: '',
           query: [],
           body,
+          envelope: 'kservev2',
           receivedAt: call.receivedAt,
           ...(call.deadline === undefined ? {} : { deadline: call.deadline }),
           client: call,

@@ -1,3 +1,5 @@
+import type { Envelope } from '../../domain/envelope.js';
+
 /** What a path means on the inference listener. */
 export type InferenceRoute =
   | { readonly kind: 'ping' }
@@ -16,6 +18,8 @@ export interface PredictRoute {
   readonly urlPath: string;
   /** On the legacy paths the query parameters are part of the input. */
   readonly legacy: boolean;
+  /** The protocol that the path belongs to; undefined: TorchServe's own. */
+  readonly envelope: Envelope | undefined;
 }
 
 /** @param segments decoded; undefined: not a path of this listener */
@@ -32,6 +36,7 @@ export function inferenceRoute(segments: readonly string[]): InferenceRoute | un
         version: third === '' ? undefined : third,
         urlPath: segments.length > 3 ? segments.slice(3).join('/').replace(/\/+$/, '') : '',
         legacy: false,
+        envelope: undefined,
       };
     }
     case 'ping':
@@ -41,7 +46,7 @@ export function inferenceRoute(segments: readonly string[]): InferenceRoute | un
     case 'invocations':
       return { kind: 'invocations' };
     case 'models':
-      return second !== '' && third === 'invoke' && segments.length === 3 ? predict(second, undefined, true) : undefined;
+      return second !== '' && third === 'invoke' && segments.length === 3 ? legacy(second, undefined) : undefined;
     case 'v1':
       return second === 'models' ? v1Route(segments) : undefined;
     case 'v2':
@@ -52,13 +57,17 @@ export function inferenceRoute(segments: readonly string[]): InferenceRoute | un
   if (first.toLowerCase() === 'wfpredict') return second === '' ? undefined : { kind: 'workflow', name: second };
   // /{model}/predict and /{model}/{version}/predict
   if (first === '') return undefined;
-  if (second === 'predict' && segments.length === 2) return predict(first, undefined, true);
-  if (third === 'predict' && fourth === undefined && second !== '') return predict(first, second, true);
+  if (second === 'predict' && segments.length === 2) return legacy(first, undefined);
+  if (third === 'predict' && fourth === undefined && second !== '') return legacy(first, second);
   return undefined;
 }
 
-function predict(model: string, version: string | undefined, legacy: boolean, explain = false): PredictRoute {
-  return { kind: 'predict', explain, model, version, urlPath: '', legacy };
+function legacy(model: string, version: string | undefined): PredictRoute {
+  return { kind: 'predict', explain: false, model, version, urlPath: '', legacy: true, envelope: undefined };
+}
+
+function enveloped(envelope: Envelope, model: string, version: string | undefined, explain: boolean): PredictRoute {
+  return { kind: 'predict', explain, model, version, urlPath: '', legacy: false, envelope };
 }
 
 function v1Route(segments: readonly string[]): InferenceRoute | undefined {
@@ -67,7 +76,7 @@ function v1Route(segments: readonly string[]): InferenceRoute | undefined {
   if (name === '') return { kind: 'v1-list' };
   const colon = name.lastIndexOf(':');
   const verb = colon < 0 ? '' : name.slice(colon + 1);
-  if (verb === 'predict' || verb === 'explain') return predict(name.slice(0, colon), undefined, false, verb === 'explain');
+  if (verb === 'predict' || verb === 'explain') return enveloped('kserve', name.slice(0, colon), undefined, verb === 'explain');
   return { kind: 'v1-model', model: name };
 }
 
@@ -78,10 +87,10 @@ function v2Route(segments: readonly string[]): InferenceRoute | undefined {
   }
   if (second !== 'models' || third === undefined || third === '') return undefined;
   if ((fourth === 'infer' || fourth === 'explain') && segments.length === 4) {
-    return predict(third, undefined, false, fourth === 'explain');
+    return enveloped('kservev2', third, undefined, fourth === 'explain');
   }
   if (fourth === 'versions' && fifth !== undefined && sixth === 'infer' && segments.length === 6) {
-    return predict(third, fifth, false);
+    return enveloped('kservev2', third, fifth, false);
   }
   return undefined;
 }
