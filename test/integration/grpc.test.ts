@@ -8,10 +8,11 @@ import { until } from '../helpers/until.js';
 const limit = 300_000;
 /** Answers a V2 request with its own inputs. */
 const mirror = `
+  import { respond } from '@onnxserve/handler-kit';
   export default { handle: (batch) => batch.map(({ request }) => {
     const { inputs, ...rest } = JSON.parse(request.text().replaceAll(/(\\d{16,})/g, '"#$1"'));
     const text = JSON.stringify({ ...rest, outputs: inputs }).replaceAll(/"#(\\d+)"/g, '$1');
-    return text;
+    return respond(text, { headers: { 'content-type': 'application/json' } });
   }) };
 `;
 let server: TestServer;
