@@ -8,6 +8,7 @@ import type { ManagementService } from '../../serving/management-service.js';
 import type { ListenerLog } from '../exchange.js';
 import type { Readiness } from '../inference-listener.js';
 import { bind, type TlsMaterial } from './bind.js';
+import { reflectable } from './descriptors.js';
 import { definitions, serviceDefinition, serviceNames } from './definitions.js';
 import { Health } from './health.js';
 import { inferenceApi } from './inference-api.js';
@@ -70,7 +71,7 @@ export async function startGrpcListeners(options: GrpcOptions): Promise<GrpcList
       const listed = group.flatMap((scope) =>
         scope === 'inference' ? [serviceNames.inference, serviceNames.openInference] : [serviceNames.management],
       );
-      new ReflectionService(definitions(), { services: [...listed, serviceNames.health] }).addToServer(server);
+      new ReflectionService(reflectable(definitions()), { services: [...listed, serviceNames.health] }).addToServer(server);
       const address = await bind(server, where[first], first, options.tls);
       for (const scope of group) addresses[scope] = address;
     }
@@ -107,6 +108,9 @@ function createServer({ config, inference, authorizer, log }: GrpcOptions, calls
     'grpc.max_receive_message_length': config.maxRequestSize,
     // An answer's size is the worker's to judge.
     'grpc.max_send_message_length': -1,
+    // A client that vanished without a word would hold its streams for ever.
+    'grpc.keepalive_time_ms': 120_000,
+    'grpc.keepalive_timeout_ms': 20_000,
     ...(maxConnectionAge === undefined ? {} : { 'grpc.max_connection_age_ms': maxConnectionAge }),
     ...(maxConnectionAgeGrace === undefined ? {} : { 'grpc.max_connection_age_grace_ms': maxConnectionAgeGrace }),
   };
