@@ -75,7 +75,14 @@ describe('levels at run time', () => {
     await predict(server, 'five');
     await said('informing five');
     expect(server.logs()).not.toMatch(/(informing|debugging) four/);
-    expect(server.logs()).toMatch(/log levels were changed.*model=debug/);
+    expect(server.logs()).toMatch(/log levels change server=info access=info model=debug/);
+  });
+
+  it('leave a line when the log is made quieter, too', async () => {
+    await change('server=error');
+    await said('log levels change server=error');
+    await change('server=info');
+    await said('log levels change server=info');
   });
 
   it('of the access log', async () => {

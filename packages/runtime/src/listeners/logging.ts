@@ -13,16 +13,23 @@ export async function logging(exchange: Exchange, levels: LogLevels, log: Listen
     case 'HEAD':
       break;
     case 'PUT': {
-      levels.change(changeOf(queryPairs(exchange.search)));
-      const { settings } = levels;
-      log?.info({ ...settings, requestId: exchange.id }, 'log levels were changed');
+      const change = changeOf(queryPairs(exchange.search));
+      const say = () => log?.info({ ...shown({ ...levels.settings, ...change }), requestId: exchange.id }, 'log levels change');
+      // Said by whichever of the two levels lets it be said.
+      const louder = logLevels.indexOf(change.server ?? levels.settings.server) <= logLevels.indexOf('info');
+      if (!louder) say();
+      levels.change(change);
+      if (louder) say();
       break;
     }
     default:
       exchange.methodNotAllowed('GET, PUT');
   }
-  const { accessProbes, ...byCategory } = levels.settings;
-  exchange.json(200, { ...byCategory, access_probes: accessProbes });
+  exchange.json(200, shown(levels.settings));
+}
+
+function shown({ accessProbes, ...byCategory }: LogSettings): object {
+  return { ...byCategory, access_probes: accessProbes };
 }
 
 function changeOf(query: ReadonlyArray<readonly [string, string]>): Partial<LogSettings> {

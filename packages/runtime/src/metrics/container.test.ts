@@ -51,6 +51,13 @@ it('reads version 1, and takes its huge number for no limit', async () => {
   files['/sys/fs/cgroup/memory/memory.usage_in_bytes'] = String(GB / 2);
   files['/sys/fs/cgroup/memory/memory.stat'] = 'total_inactive_file 0\n';
   expect(await containerMemory(reader(files))).toEqual({ used: GB / 2, limit: GB });
+  const apart = {
+    '/proc/self/cgroup': '3:cpu:/a\n2:cpuacct:/a\n',
+    '/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us': '50000\n',
+    '/sys/fs/cgroup/cpu/a/cpu.cfs_period_us': '100000\n',
+    '/sys/fs/cgroup/cpuacct/a/cpuacct.usage': '3000000000\n',
+  };
+  expect(await containerCpu(reader(apart))).toEqual({ used: 3, cpus: 0.5 });
 });
 
 it('gives memory of the limit, not of the host', async () => {

@@ -87,7 +87,9 @@ async function usageV2(read: ReadText, folder: string): Promise<number | undefin
 }
 
 async function usageV1(read: ReadText, folder: string): Promise<number | undefined> {
-  const nanoseconds = await number(read, join(folder, 'cpuacct.usage'));
+  // The two controllers of version 1 may be mounted together or apart.
+  const apart = folder.replace(/^\/sys\/fs\/cgroup\/cpu(?=\/|$)/, join(ROOT, 'cpuacct'));
+  const nanoseconds = (await number(read, join(folder, 'cpuacct.usage'))) ?? (await number(read, join(apart, 'cpuacct.usage')));
   return nanoseconds === undefined ? undefined : nanoseconds / 1e9;
 }
 
