@@ -76,6 +76,7 @@ function make(changes: Partial<WorkerOptions> = {}): Worker {
     responseTimeout: 10,
     maxRetryTimeout: 300,
     rerunOnWorkerDeath: false,
+    logLevels: undefined,
     changed: () => undefined,
     ...changes,
   });

@@ -1,4 +1,4 @@
-import type { PackageDefinition } from '@grpc/proto-loader';
+import type { MessageTypeDefinition, PackageDefinition } from '@grpc/proto-loader';
 import descriptor, {
   type IDescriptorProto,
   type IEnumDescriptorProto,
@@ -7,16 +7,19 @@ import descriptor, {
 } from 'protobufjs/ext/descriptor/index.js';
 
 /**
- * The same definitions with descriptors that clients can build on. The loader's own lack the imports, the marks of
+ * Descriptors of all definitions that clients can build on, in the form that the reflection library takes. The loader's own lack the imports, the marks of
  * optional fields, the names that map entries must have, and full names: no client but the most lenient takes them.
  */
 export function reflectable(definitions: PackageDefinition): PackageDefinition {
+  const messages = Object.values(definitions).filter((definition) => Array.isArray(definition.fileDescriptorProtos));
+  const [first] = messages as MessageTypeDefinition<object, object>[];
+  if (first === undefined) return {};
+  // Each message names every file it may need, mostly the same ones.
+  const encoded = new Set((messages as MessageTypeDefinition<object, object>[]).flatMap((it) => it.fileDescriptorProtos));
   const files = new Map<string, IFileDescriptorProto>();
-  for (const { fileDescriptorProtos } of Object.values(definitions)) {
-    for (const bytes of Array.isArray(fileDescriptorProtos) ? fileDescriptorProtos : []) {
-      const file = descriptor.FileDescriptorProto.decode(bytes) as IFileDescriptorProto;
-      if (!files.has(nameOf(file))) files.set(nameOf(file), file);
-    }
+  for (const bytes of encoded) {
+    const file = descriptor.FileDescriptorProto.decode(bytes) as IFileDescriptorProto;
+    files.set(nameOf(file), file);
   }
   const owners = new Map<string, string>();
   for (const file of files.values()) {
@@ -24,12 +27,11 @@ export function reflectable(definitions: PackageDefinition): PackageDefinition {
     index(file.package ?? '', file, (type) => owners.set(type, nameOf(file)));
   }
   for (const file of files.values()) complete(file, owners);
-  const encoded = [...files.values()].map((file) =>
-    Buffer.from(descriptor.FileDescriptorProto.encode(descriptor.FileDescriptorProto.create(file)).finish()),
+  const { FileDescriptorProto } = descriptor;
+  const fileDescriptorProtos = [...files.values()].map((file) =>
+    Buffer.from(FileDescriptorProto.encode(FileDescriptorProto.create(file)).finish()),
   );
-  return Object.fromEntries(
-    Object.entries(definitions).map(([name, definition]) => [name, { ...definition, fileDescriptorProtos: encoded }]),
-  ) as PackageDefinition;
+  return { all: { ...first, fileDescriptorProtos } };
 }
 
 const nameOf = (file: IFileDescriptorProto): string => file.name ?? '';
