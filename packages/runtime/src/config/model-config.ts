@@ -51,6 +51,8 @@ export interface ModelConfig {
   readonly rerunOnWorkerDeath?: boolean;
   /** A bundled handler's name or a file of the archive; beats the manifest's. */
   readonly handler?: string;
+  /** Threads of a run; `onnx.intraOpNumThreads` beats it. */
+  readonly intraOpNumThreads?: number;
   readonly onnx: OnnxOptions;
   /** Every other key, for the handler. */
   readonly free: Readonly<Record<string, unknown>>;

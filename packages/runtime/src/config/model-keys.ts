@@ -76,6 +76,13 @@ export const modelKeys: readonly ModelKeySpec[] = [
     'Run again, alone and once, what a worker was running when it died. On unless the handler has `handle()`.',
     { from: 'onnxserve' },
   ),
+  key(
+    'intraOpNumThreads',
+    { kind: 'integer', min: 1, max: 1024, below: 'ignore' },
+    'cores divided by workers',
+    'Threads of one run; the same under `onnx:` beats it, `OMP_NUM_THREADS` of the environment comes after it.',
+    { from: 'onnxserve' },
+  ),
   key('onnx', section, 'empty', 'Options of the ONNX session, see below.', { from: 'onnxserve' }),
   key('parallelType', text, 'not set', 'Shown by describe; ONNX models are not split over GPUs.', { status: 'pointless' }),
   key('parallelLevel', integer(0), '0', 'Shown by describe.', { status: 'pointless' }),

@@ -40,7 +40,12 @@ export const onnxKeys: readonly OnnxKeySpec[] = [
     defaultDoc: 'all',
     doc: 'How far the graph is optimised when it is loaded.',
   },
-  { name: 'intraOpNumThreads', value: threads, defaultDoc: 'automatic', doc: 'Threads inside one operator. 0: one per core.' },
+  {
+    name: 'intraOpNumThreads',
+    value: threads,
+    defaultDoc: 'cores divided by workers',
+    doc: 'Threads inside one operator. 0: one per core.',
+  },
   {
     name: 'interOpNumThreads',
     value: threads,

@@ -1,6 +1,7 @@
 import type { OnnxOptions } from '../config/model-config.js';
 import type { ErrorCode, Reason } from '../domain/errors.js';
 import type { LogLevel } from '../domain/log-levels.js';
+import type { ThreadsOrigin } from '../config/threads.js';
 import type { Envelope } from '../domain/envelope.js';
 import type { RequestKind, StageTimes } from '../domain/request.js';
 import type { HandlerSpec } from '../registry/model-archive.js';
@@ -19,6 +20,7 @@ export interface LoadSpec {
   readonly device: { readonly type: 'cpu' | 'gpu'; readonly id: number | undefined };
   /** Threads inside one run. */
   readonly threads: number;
+  readonly threadsFrom: ThreadsOrigin;
   readonly batchSize: number;
   /** `maxBatchDelay` is not set: batches are released, and runs sized, by what pays. */
   readonly adaptive: boolean;

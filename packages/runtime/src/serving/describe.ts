@@ -9,8 +9,10 @@ export function describeModel(model: ServedModel): ModelDescription {
   const info = ready?.at === 'ready' ? ready.info : undefined;
   const lastError = pool.lastError();
   const onCpu = config.deviceType === 'gpu' && info !== undefined && !info.providers.includes('cuda');
+  const threadWarning = model.threadWarning();
   const warnings = [
     ...archive.warnings,
+    ...(threadWarning === undefined ? [] : [threadWarning]),
     ...(onCpu ? ['A GPU was asked for and the CPU is used (onnx: { requireDevice: false }).'] : []),
   ];
   return {
@@ -44,6 +46,7 @@ export function describeModel(model: ServedModel): ModelDescription {
       pendingRequests: batcher.queued,
     },
     jobQueueSize: settings.jobQueueSize,
+    threadsFrom: model.threads().from,
     batchRelease: settings.delayIsExplicit ? 'delay' : 'adaptive',
     ...(warnings.length === 0 ? {} : { warnings }),
     ...(lastError === undefined ? {} : { lastError: lastError.message }),
@@ -63,6 +66,7 @@ function describeWorker(worker: Worker): WorkerDescription {
     gpuUsage: 'N/A',
     state: state.at,
     restarts: worker.restarts,
+    threads: worker.threads,
     ...(worker.lastError === undefined ? {} : { lastError: worker.lastError.message }),
     ...(state.at === 'ready' ? { loadSeconds: Math.round(state.info.loadMs) / 1000, providers: state.info.providers } : {}),
   };

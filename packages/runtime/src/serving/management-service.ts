@@ -38,6 +38,8 @@ export interface WorkerDescription {
   /** Finer than `status`. */
   readonly state: string;
   readonly restarts: number;
+  /** Threads of one of its runs. */
+  readonly threads: number;
   readonly lastError?: string;
   readonly loadSeconds?: number;
   readonly providers?: readonly string[];
@@ -75,6 +77,8 @@ export interface ModelDescription {
   readonly jobQueueSize?: number;
   /** Whether a batch waits for `maxBatchDelay` or leaves as soon as a worker can take it. */
   readonly batchRelease?: 'delay' | 'adaptive';
+  /** What the threads of a run come from. */
+  readonly threadsFrom?: string;
   readonly warnings?: readonly string[];
   readonly lastError?: string;
   readonly inputs?: unknown;

@@ -273,6 +273,7 @@ export class ModelServer implements ManagementService, InferenceService {
         cpus,
         nextWorkerId: () => String(this.#nextWorker++),
         ...(spawn === undefined ? {} : { spawn }),
+        warn: this.#options.warn,
         logLevels,
       });
       const { minWorkers, maxWorkers } = model.settings;

@@ -1,13 +1,14 @@
 import { Batcher } from '../batching/batcher.js';
 import type { ServerConfig, StartupModelSettings } from '../config/server-config.js';
 import { type LogLevels } from '../domain/log-levels.js';
+import { type ThreadInputs, type ThreadShare, threadShare, threadWarning, unreadableThreads } from '../config/threads.js';
 import { ServeError } from '../domain/errors.js';
 import type { PredictReply, PredictRequest } from '../domain/request.js';
 import type { ModelArchive } from '../registry/model-archive.js';
 import { Pool } from '../workers/pool.js';
 import { Worker } from '../workers/worker.js';
 import { spawnWorker, type SpawnWorker } from '../workers/worker-process.js';
-import { workerEnvironment, workerNodeFlags } from '../workers/environment.js';
+import { visibleEnvironment, workerEnvironment, workerNodeFlags } from '../workers/environment.js';
 import { describeModel } from './describe.js';
 import type { ModelDescription, RegisterOptions } from './management-service.js';
 import { effectiveSettings, type ModelSettings } from './settings.js';
@@ -21,6 +22,7 @@ export interface ServedModelOptions {
   readonly cpus: number;
   readonly nextWorkerId: () => string;
   readonly spawn?: SpawnWorker;
+  readonly warn?: ((sentence: string) => void) | undefined;
   readonly logLevels?: LogLevels | undefined;
 }
 
@@ -31,10 +33,18 @@ export class ServedModel {
   readonly loadedAtStartup: boolean;
   readonly batcher: Batcher;
   readonly pool: Pool;
+  readonly #cpus: number;
+  /** What workers may see of the server's. */
+  readonly #environment: NodeJS.ProcessEnv;
+  readonly #warn: (sentence: string) => void;
+  #warned: string | undefined;
 
   constructor(options: ServedModelOptions) {
     const { archive, config, cpus, nextWorkerId } = options;
     this.archive = archive;
+    this.#cpus = cpus;
+    this.#environment = visibleEnvironment(process.env, config);
+    this.#warn = options.warn ?? (() => undefined);
     this.loadedAtStartup = options.loadedAtStartup;
     this.settings = effectiveSettings(archive, config, options.given, options.startup);
     const { settings } = this;
@@ -54,13 +64,14 @@ export class ServedModel {
         const id = nextWorkerId();
         const device = deviceOf(archive, placed++);
         const share = Math.max(1, Math.floor(cpus / Math.max(1, this.pool.min)));
-        const threads = settings.threads ?? share;
+        const { threads, from } = this.threads();
+        this.#warnOfThreads();
         return new Worker({
           id,
           batcher: this.batcher,
           spawn: options.spawn ?? spawnWorker,
           spawnOptions: {
-            env: workerEnvironment(process.env, config, threads),
+            env: workerEnvironment(this.#environment, { threads, from }),
             cwd: archive.directory,
             nodeFlags: workerNodeFlags(share),
           },
@@ -86,6 +97,7 @@ export class ServedModel {
             free: archive.config.free,
             device,
             threads,
+            threadsFrom: from,
             batchSize: settings.batchSize,
             adaptive: !settings.delayIsExplicit,
             responseTimeout: settings.responseTimeout,
@@ -131,6 +143,27 @@ export class ServedModel {
         retryAfter: 5,
       },
     );
+  }
+
+  /** Threads of a run for the workers that are started from now on. */
+  threads(): ThreadShare {
+    return threadShare(this.#threadInputs());
+  }
+
+  threadWarning(): string | undefined {
+    if (this.archive.config.deviceType === 'gpu') return undefined;
+    return threadWarning(this.threads(), this.#threadInputs()) ?? unreadableThreads(this.#environment);
+  }
+
+  #threadInputs(): ThreadInputs {
+    return { configured: this.settings.threads, environment: this.#environment, cpus: this.#cpus, workers: this.pool.min };
+  }
+
+  /** Once for each number of workers, not for each of them. */
+  #warnOfThreads(): void {
+    const warning = this.threadWarning();
+    if (warning !== undefined && warning !== this.#warned) this.#warn(`Model "${this.name}" version ${this.version}: ${warning}`);
+    this.#warned = warning;
   }
 
   describe(): ModelDescription {

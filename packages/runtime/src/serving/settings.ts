@@ -18,7 +18,7 @@ export interface ModelSettings {
   readonly clientTimeoutInMills: number;
   readonly jobQueueSize: number;
   readonly useJobTicket: boolean;
-  /** Threads of a run; undefined: cores divided by workers. */
+  /** Threads of a run, 0: one per core; undefined: the environment's, else cores divided by workers. */
   readonly threads: number | undefined;
   readonly minWorkers: number;
   readonly maxWorkers: number;
@@ -54,7 +54,7 @@ export function effectiveSettings(
     clientTimeoutInMills: file.clientTimeoutInMills ?? 0,
     jobQueueSize: file.jobQueueSize ?? config.jobQueueSize,
     useJobTicket: file.useJobTicket ?? false,
-    threads: file.onnx.intraOpNumThreads,
+    threads: file.onnx.intraOpNumThreads ?? file.intraOpNumThreads,
     minWorkers,
     maxWorkers: Math.max(minWorkers, maxWorkers),
   };

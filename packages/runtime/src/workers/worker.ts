@@ -90,6 +90,11 @@ export class Worker implements Slot {
     return this.#state;
   }
 
+  /** Threads of one of its runs. */
+  get threads(): number {
+    return this.#options.spec.threads;
+  }
+
   get pid(): number | undefined {
     return 'process' in this.#state ? this.#state.process.pid : undefined;
   }
@@ -245,6 +250,9 @@ export class Worker implements Slot {
     this.accepting = true;
     this.#enter({ at: 'ready', process: this.#state.process, since: Date.now(), info }, info.loadMs / 1000);
     this.#wholeBatch = info.wholeBatch;
+    const { threads, threadsFrom } = this.#options.spec;
+    const load = `loaded in ${Math.round(info.loadMs)} ms`;
+    this.#log('info', 'log', `${load}, a run uses ${threads} ${threads === 1 ? 'thread' : 'threads'} (${threadsFrom})`);
     this.#options.batcher.wholeBatch = info.wholeBatch;
     this.#options.batcher.attach(this);
   }

@@ -84,7 +84,7 @@ export class OrtEngine implements Engine {
 
 /** A run that is over in less than a millisecond has no use for threads of its own. */
 function inMainThread(request: SessionRequest): SessionRequest {
-  return { ...request, threads: 1, onnx: { ...request.onnx, intraOpNumThreads: 1, enableProfiling: false } };
+  return { ...request, threads: 1, onnx: { ...request.onnx, enableProfiling: false } };
 }
 
 /** What the inference thread answers: the outputs, and when the run itself began and ended. */

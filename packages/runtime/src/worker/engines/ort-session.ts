@@ -69,7 +69,7 @@ function options(request: SessionRequest, providers: readonly string[]): ort.Inf
   return {
     executionProviders: providers.map((name) => (name === 'cuda' ? { name, deviceId } : name)),
     graphOptimizationLevel: onnx.graphOptimizationLevel ?? 'all',
-    intraOpNumThreads: onnx.intraOpNumThreads ?? threads,
+    intraOpNumThreads: threads,
     interOpNumThreads: onnx.interOpNumThreads ?? 1,
     executionMode: onnx.executionMode ?? 'sequential',
     ...(onnx.enableCpuMemArena === undefined ? {} : { enableCpuMemArena: onnx.enableCpuMemArena }),
