@@ -30,7 +30,7 @@ export interface CallOptions {
 
 /** One call and its answer, from its headers to its trailers. */
 export class GrpcCall implements Client {
-  id = requestId(undefined);
+  #id: string | undefined;
   metadata = new Metadata();
   readonly startedAt = monotonicNow();
   /** When the request message was complete. */
@@ -42,9 +42,8 @@ export class GrpcCall implements Client {
   stages: StageTimes | undefined;
   gone = false;
   onGone: (() => void) | undefined;
-  /** The error that our own code answers with, until it has gone out. */
+  /** The last error that was put into words. */
   #failure: ServeError | undefined;
-  #answered = false;
   #reason: Reason | undefined;
   #code: grpcStatus | undefined;
   readonly #onClose = new Set<() => void>();
@@ -54,13 +53,18 @@ export class GrpcCall implements Client {
     if (Number.isFinite(deadline)) this.deadline = monotonicNow() + (deadline - Date.now()) * 1e6;
   }
 
+  get id(): string {
+    this.#id ??= requestId(undefined);
+    return this.#id;
+  }
+
   get method(): string {
     return this.options.path.slice(1);
   }
 
   received(metadata: Metadata): void {
     this.metadata = metadata;
-    this.id = requestId(firstText(metadata, 'x-request-id'));
+    this.#id = requestId(firstText(metadata, 'x-request-id'));
   }
 
   /** Calls back once when the call is over, however it ended. @returns a function that takes it back */
@@ -69,11 +73,16 @@ export class GrpcCall implements Client {
     return () => this.#onClose.delete(callback);
   }
 
-  /** Trailing metadata of a good answer. */
-  trailers(): Metadata {
-    this.#answered = true;
+  /** Metadata that says which call it belongs to; what the library sends on its own lacks it. */
+  identity(): Metadata {
     const metadata = new Metadata();
     metadata.set('x-request-id', this.id);
+    return metadata;
+  }
+
+  /** Trailing metadata of a good answer. */
+  trailers(): Metadata {
+    const metadata = this.identity();
     const { stages, receivedAt, startedAt } = this;
     if (stages !== undefined)
       metadata.set('server-timing', serverTiming(stages, monotonicNow() - receivedAt, receivedAt - startedAt));
@@ -104,7 +113,7 @@ export class GrpcCall implements Client {
   sending(status: GrpcStatus, explain: (status: GrpcStatus) => ServeError | undefined): GrpcStatus {
     if (this.gone || this.#code !== undefined) return status;
     let out = status;
-    if (!this.#answered) {
+    if (firstText(status.metadata ?? new Metadata(), 'x-request-id') === undefined) {
       const error = explain(status);
       if (error !== undefined) {
         this.#failure = error;
@@ -112,7 +121,7 @@ export class GrpcCall implements Client {
       }
     }
     this.#code = out.code;
-    this.#reason = this.#failure?.reason;
+    this.#reason = out.code === grpcStatus.OK ? undefined : this.#failure?.reason;
     return out;
   }
 

@@ -4,7 +4,7 @@ import { ServeError, toServeError } from '../../domain/errors.js';
 import type { ManagementService } from '../../serving/management-service.js';
 import type { Readiness } from '../inference-listener.js';
 import type { OpenCalls } from './interceptor.js';
-import { unary, write } from './methods.js';
+import { fail, unary, write } from './methods.js';
 
 type ServingStatus = 'SERVING' | 'NOT_SERVING' | 'SERVICE_UNKNOWN';
 interface HealthCheckRequest {
@@ -58,13 +58,14 @@ export class Health {
       const call = calls.of(surface);
       let told: ServingStatus | undefined;
       let looking: Promise<void> = Promise.resolve();
+      const tell = async () => {
+        const status = await this.#statusOf(surface.request.service);
+        if (status === told) return;
+        told = status;
+        await write(surface, call, { status });
+      };
       const look = () => {
-        looking = looking.then(async () => {
-          const status = await this.#statusOf(surface.request.service);
-          if (status === told) return;
-          told = status;
-          await write(surface, call, { status });
-        });
+        looking = looking.then(tell).catch((error: unknown) => fail(surface, call, error));
       };
       this.#watchers.add(look);
       call.onClose(() => this.#watchers.delete(look));

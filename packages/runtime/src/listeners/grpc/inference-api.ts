@@ -36,8 +36,7 @@ export function inferenceApi(rooms: InferenceApiRooms): UntypedServiceImplementa
       const asked = predictRequest(request, call, call, sequenceOf(request, call, sequenceKeys));
       const reply = await predict(inference, asked, call);
       const prediction = await wholeBody(reply, call, maxResponseSize);
-      const metadata = replyMetadata(reply);
-      if (metadata !== undefined) surface.sendMetadata(metadata);
+      surface.sendMetadata(replyMetadata(reply, call));
       call.responseBytes = prediction.length;
       return { prediction };
     }),
@@ -46,8 +45,7 @@ export function inferenceApi(rooms: InferenceApiRooms): UntypedServiceImplementa
       const reply = await predict(inference, asked, call);
       const whole =
         Buffer.isBuffer(reply.body) || reply.status >= 400 ? await wholeBody(reply, call, maxResponseSize) : undefined;
-      const metadata = replyMetadata(reply);
-      if (metadata !== undefined) surface.sendMetadata(metadata);
+      surface.sendMetadata(replyMetadata(reply, call));
       for await (const prediction of whole === undefined ? leavable(reply.body as AsyncIterable<Buffer>, call) : [whole]) {
         call.responseBytes += prediction.length;
         await write(surface, call, { prediction });

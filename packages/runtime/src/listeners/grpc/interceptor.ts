@@ -55,7 +55,7 @@ export function interceptor(calls: OpenCalls, options: InterceptorOptions): Serv
     const call = new GrpcCall({
       listener: scope,
       path: method.path,
-      remote: remoteAddress === undefined ? '' : `${remoteAddress}:${remotePort ?? ''}`,
+      remote: remoteAddress === undefined ? 'unix:' : `${remoteAddress}:${remotePort ?? ''}`,
       deadline: deadline instanceof Date ? deadline.getTime() : deadline,
       log,
     });

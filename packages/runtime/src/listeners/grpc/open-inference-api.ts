@@ -1,5 +1,5 @@
 import type { UntypedServiceImplementation } from '@grpc/grpc-js';
-import { ServeError } from '../../domain/errors.js';
+import { ServeError, toServeError } from '../../domain/errors.js';
 import type { InferenceService } from '../../domain/request.js';
 import type {
   ModelInferRequest,
@@ -59,7 +59,7 @@ export function openInferenceApi(rooms: OpenInferenceRooms): UntypedServiceImple
       const { model_name, model_version, id } = request;
       const asked = { id: call.id, modelName: model_name, modelVersion: model_version === '' ? undefined : model_version };
       if (model_name === '') throw new ServeError('BAD_REQUEST', 'The request names no model; set model_name.');
-      const body = requestJson(request);
+      const body = jsonOf(request, (error) => inference.refused(asked, error));
       call.requestBytes = body.length;
       const answer = await predict(
         inference,
@@ -82,6 +82,15 @@ export function openInferenceApi(rooms: OpenInferenceRooms): UntypedServiceImple
       return responseMessage(whole, { model: model_name, version: answer.modelVersion, id: id === '' ? call.id : id });
     }),
   };
+}
+
+function jsonOf(request: ModelInferRequest, refused: (error: ServeError) => void): Buffer {
+  try {
+    return requestJson(request);
+  } catch (error) {
+    refused(toServeError(error));
+    throw error;
+  }
 }
 
 /** A symbolic dimension may be of any size. */

@@ -108,7 +108,9 @@ export function refuseFailure({ status }: PredictReply, body: Buffer): void {
   throw new ServeError('PREDICTION_ERROR', text === '' ? `The model answered with status ${status}.` : text, { status });
 }
 
-/** Initial metadata of an answer: the headers that its handler set. Undefined when there are none. */
-export function replyMetadata(reply: PredictReply): Metadata | undefined {
-  return reply.headers.length === 0 ? undefined : headerMetadata(reply.headers);
+/** Initial metadata of an answer: the call's id and the headers that the handler set. */
+export function replyMetadata(reply: PredictReply, call: GrpcCall): Metadata {
+  const metadata = headerMetadata(reply.headers);
+  metadata.set('x-request-id', call.id);
+  return metadata;
 }

@@ -55,6 +55,7 @@ class SequenceStream {
     this.#surface = surface;
     this.#call = call;
     this.#options = options;
+    surface.sendMetadata(call.identity());
     surface.on('data', (request: PredictionsRequest) => this.#receive(request));
     surface.on('end', () => {
       this.#halfClosed = true;
