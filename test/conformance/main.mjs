@@ -29,7 +29,6 @@ DIR          folder of recorded setups; default: test/conformance
 const notYet = {
   H: 'continuous batching and detected metrics',
   T1: 'token authorization',
-  WF: 'workflows',
   triton: 'the Open Inference Protocol',
   kserve: 'the KServe V1 protocol',
 };

@@ -19,6 +19,7 @@ function help(command: string): string {
   const bins: Record<string, string> = {
     onnxserve: 'packages/runtime/bin/onnxserve.js',
     'onnxserve-model-archiver': 'packages/archiver/bin/onnxserve-model-archiver.js',
+    'onnxserve-workflow-archiver': 'packages/archiver/bin/onnxserve-workflow-archiver.js',
   };
   const program = join(root, bins[name] ?? 'no such command');
   const { status, stdout } = spawnSync(process.execPath, [program, ...rest, '--help'], { encoding: 'utf8' });

@@ -116,13 +116,13 @@ async function addHandler(
     throw new ArchiveError(`--handler ${file}: a handler is a .ts, .js or .mjs file, or the name of a bundled one.`);
   }
   progress(`Bundling ${file}`);
-  const bundled = await bundleHandler(file, exportName);
+  const bundled = await bundleHandler(file, [exportName]);
   files.add(bundled.fileName, { content: bundled.content });
   files.add(`MAR-INF/${expectationsFile}`, { content: Buffer.from(formatExpectations(bundled.expects)) });
   return exportName === 'default' ? bundled.fileName : `${bundled.fileName}:${exportName}`;
 }
 
-function formatExpectations(expects: Expectations): string {
+export function formatExpectations(expects: Expectations): string {
   return `${JSON.stringify({ runtimeProvides: expects.runtimeProvides, handlerKit: expects.handlerKit }, undefined, 2)}\n`;
 }
 

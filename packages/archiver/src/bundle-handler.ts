@@ -19,10 +19,10 @@ const requireBanner =
 /**
  * Bundles a handler and all it imports into one module. The kit and the native packages that the server brings stay outside.
  * @param file path of the .ts, .js or .mjs file
- * @param exportName what the handler is exported as
+ * @param exportNames what it must export: the handler, or the functions of a workflow
  * @throws {ArchiveError} naming file, line and import
  */
-export async function bundleHandler(file: string, exportName: string): Promise<BundledHandler> {
+export async function bundleHandler(file: string, exportNames: readonly string[]): Promise<BundledHandler> {
   if (!(await stat(file).catch(() => undefined))?.isFile()) throw new ArchiveError(`There is no handler file ${file}.`);
   const { build } = await import('esbuild');
   const run = (banner: string) =>
@@ -45,9 +45,10 @@ export async function bundleHandler(file: string, exportName: string): Promise<B
     let result = await run('');
     if (result.outputFiles[0]!.text.includes('Dynamic require of')) result = await run(requireBanner);
     const output = Object.values(result.metafile.outputs)[0]!;
-    if (!output.exports.includes(exportName)) {
+    const missing = exportNames.find((name) => !output.exports.includes(name));
+    if (missing !== undefined) {
       const there = output.exports.length === 0 ? 'nothing' : output.exports.join(', ');
-      const wanted = exportName === 'default' ? 'no default (export default defineHandler({ ... }))' : `no "${exportName}"`;
+      const wanted = missing === 'default' ? 'no default (export default defineHandler({ ... }))' : `no "${missing}"`;
       throw new ArchiveError(`${file} exports ${wanted}; it exports ${there}.`);
     }
     return {

@@ -93,3 +93,19 @@ export function defineHandler<State = undefined>(handler: WholeBatchHandler<Stat
 export function defineHandler(handler: AnyHandler): AnyHandler {
   return handler;
 }
+
+/**
+ * A node of a workflow that is no model, exported under the node's name. The request is the client's at the node where requests begin;
+ * else its body is the output of the node before, or a form with a part for each of several nodes, by their names.
+ */
+export type WorkflowFunction = (request: InferenceRequest, ctx: HandlerContext<undefined>) => MaybePromise<HandlerResult>;
+
+/**
+ * Gives a workflow's function its types.
+ *
+ * @example
+ * export const join = workflowFunction((request) => ({ cat: request.part('cat')?.data, dog: request.part('dog')?.data }));
+ */
+export function workflowFunction(call: WorkflowFunction): WorkflowFunction {
+  return call;
+}

@@ -7,9 +7,11 @@ import { tlsMaterial } from './listeners/grpc/tls.js';
 import { LogLevels } from './domain/log-levels.js';
 import { type Listeners, startListeners } from './listeners/start.js';
 import { createMetrics } from './metrics/create-metrics.js';
+import type { ArchiveEnvironment } from './registry/archive-environment.js';
 import { cleanStaleTemp } from './registry/temp-space.js';
 import { ModelServer } from './serving/model-server.js';
 import type { ServedModel } from './serving/served-model.js';
+import { Workflows } from './serving/workflows/workflows.js';
 import { loadStartupModels, type StartupProgress } from './serving/startup.js';
 
 export interface RunningServer {
@@ -43,17 +45,24 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const metrics = createMetrics({ config, hostname: hostname(), gauges: () => gauges(models.models), levels });
   const { logger } = metrics;
   const cpus = availableCpus();
+  const archives: ArchiveEnvironment = {
+    modelStore: config.modelStore,
+    tempDirectory: config.tempDirectory,
+    allowedUrls: config.allowedUrls,
+    limits: { maxArchiveSize: config.maxArchiveSize, maxArchiveRatio: config.maxArchiveRatio },
+  };
   const models: ModelServer = new ModelServer({
     config,
     cpus,
     logLevels: levels,
-    archives: {
-      modelStore: config.modelStore,
-      tempDirectory: config.tempDirectory,
-      allowedUrls: config.allowedUrls,
-      limits: { maxArchiveSize: config.maxArchiveSize, maxArchiveRatio: config.maxArchiveRatio },
-    },
+    archives,
     warn: (sentence) => logger.warn(sentence),
+  });
+  const workflows = new Workflows({
+    models,
+    archives,
+    workflowStore: config.workflowStore ?? config.modelStore,
+    unregisterTimeout: config.unregisterModelTimeout * 1000,
   });
   let phase: 'loading' | 'serving' | 'draining' = 'loading';
   const readiness = () => {
@@ -67,6 +76,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       config,
       inference: models,
       management: models,
+      workflows,
       metrics: metrics.endpoint,
       version,
       log: logger,
@@ -106,7 +116,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     http.drain();
     grpc.drain();
     if (config.shutdownGrace > 0) await new Promise((resolve) => setTimeout(resolve, config.shutdownGrace * 1000));
-    await models.close(config.shutdownTimeout * 1000);
+    const until = performance.now() + config.shutdownTimeout * 1000;
+    await workflows.drain(models.drain(), config.shutdownTimeout * 1000);
+    await models.close(Math.max(0, until - performance.now()));
     await Promise.all([http.close(), grpc.close(config.shutdownTimeout * 1000)]);
     logger.info('stopped');
     await metrics.close();

@@ -1,3 +1,4 @@
+import type { WorkflowService } from '../src/serving/workflows/workflow-service.js';
 import { once } from 'node:events';
 import { type Socket, connect } from 'node:net';
 import { onTestFinished } from 'vitest';
@@ -112,6 +113,17 @@ export class FakeManagement implements ManagementService {
   }
 }
 
+const unknown = (name: string): never => {
+  throw new ServeError('WORKFLOW_NOT_FOUND', `There is no workflow "${name}".`);
+};
+export const noWorkflows: WorkflowService = {
+  register: async ({ url }) => unknown(url),
+  unregister: async (name) => unknown(name),
+  describe: unknown,
+  list: () => ({ workflows: [] }),
+  predict: async (name) => unknown(name),
+};
+
 export interface Opened {
   readonly listeners: Listeners;
   readonly inference: FakeInference;
@@ -127,6 +139,7 @@ export async function open(config: Partial<ServerConfig> = {}, options: Partial<
   const listeners = await startListeners({
     config: listenerConfig(config),
     management,
+    workflows: noWorkflows,
     metrics: {
       scrape: async (_accept, names) => ({
         contentType: 'text/plain; version=0.0.4; charset=utf-8',

@@ -65,7 +65,7 @@ const configured = [
 ];
 
 /**
- * @param {string} store model store to fill
+ * @param {string} store model store to fill; the workflow archives go to `workflows` beside it
  * @param {string} www folder of the file server, gets `httpmodel.mar`
  */
 export async function buildModels(store, www) {
@@ -94,9 +94,42 @@ export async function buildModels(store, www) {
     };
     await writeZip(path(`wf${tag}.mar`), files);
   }
+  const workflows = join(store, '..', 'workflows');
+  await mkdir(workflows, { recursive: true });
+  await writeWorkflows((file) => join(workflows, file));
   await writeBroken(path, fields, withManifest);
   const http = manifest(fields('httpmodel', { configFile: 'httpmodel.yaml' }));
   await writeZip(join(www, 'httpmodel.mar'), withManifest(http, { 'httpmodel.yaml': yaml({ kit: { mode: 'noop' } }) }));
+}
+
+/** @param {(file: string) => string} path */
+async function writeWorkflows(path) {
+  const functions = await bundle('workflow-functions');
+  const settings = { 'min-workers': 1, 'max-workers': 1, 'retry-attempts': 1, 'timeout-ms': 3000 };
+  const m1 = { url: 'wfm1.mar' };
+  const m2 = { url: 'wfm2.mar' };
+  /** @type {Record<string, { models: object, dag: object }>} */
+  const specs = {
+    seq: {
+      models: { ...settings, 'max-batch-delay': 100, m1, m2: { ...m2, 'batch-size': 2 } },
+      dag: { pre: ['m1'], m1: ['m2'], m2: ['post'] },
+    },
+    par: { models: { ...settings, m1, m2 }, dag: { split: ['m1', 'm2'], m1: ['aggregate'], m2: ['aggregate'] } },
+    multi: { models: { ...settings, m1 }, dag: { split: ['m1', 'post'] } },
+    cyc: { models: { ...settings, m1, m2 }, dag: { m1: ['m2'], m2: ['m1'] } },
+    miss: {
+      models: { ...settings, m1, m2: { url: 'absent.mar' } },
+      dag: { split: ['m1', 'm2'], m1: ['aggregate'], m2: ['aggregate'] },
+    },
+  };
+  for (const [name, spec] of Object.entries(specs)) {
+    const workflow = { workflowName: name, specFile: 'spec.yaml', handler: 'functions.js' };
+    await writeZip(path(`${name}.war`), {
+      'spec.yaml': yaml(spec),
+      'functions.js': functions,
+      'WAR-INF/MANIFEST.json': JSON.stringify({ createdOn: '01/12/2026 00:00:00', workflow, archiverVersion: '0.2.15' }),
+    });
+  }
 }
 
 /**

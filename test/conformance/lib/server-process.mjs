@@ -42,6 +42,8 @@ export async function startServer(setup, options) {
   const temp = join(folder, 'tmp');
   await cp(options.store, store, { recursive: true });
   await mkdir(workflows);
+  if (/workflow store has/.test(setup.configuration))
+    await cp(join(options.store, '..', 'workflows'), workflows, { recursive: true });
   await mkdir(temp);
   const free = await freePorts(5);
   const inference = options.inferencePort ?? free[0];

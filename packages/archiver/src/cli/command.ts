@@ -73,7 +73,12 @@ export async function runArchiveCommand(
   progress: boolean,
   name = 'onnxserve-model-archiver',
 ): Promise<number> {
-  const command = archiveCommand(name, output, progress)
+  return await runCommand(archiveCommand(name, output, progress), args, output);
+}
+
+/** @returns the exit status */
+export async function runCommand(command: Command, args: readonly string[], output: CommandOutput): Promise<number> {
+  command
     .exitOverride()
     .configureOutput({ writeOut: (text) => output.out(text.trimEnd()), writeErr: (text) => output.error(text.trimEnd()) });
   try {

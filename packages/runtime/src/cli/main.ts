@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander';
-import { addArchive } from './archive.js';
+import { addArchive, addArchiveWorkflow } from './archive.js';
 import { addCheck } from './check.js';
 import { addStart } from './start.js';
 import { addStatus, addStop } from './stop.js';
@@ -19,6 +19,7 @@ addStop(program);
 addStatus(program);
 addCheck(program);
 addArchive(program);
+addArchiveWorkflow(program);
 
 try {
   await program.parseAsync(['node', 'onnxserve', ...torchserveArguments(process.argv.slice(2))]);

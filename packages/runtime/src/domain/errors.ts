@@ -7,9 +7,12 @@ export type ErrorCode =
   | 'RESOURCE_NOT_FOUND'
   | 'MODEL_NOT_FOUND'
   | 'MODEL_VERSION_NOT_FOUND'
+  | 'WORKFLOW_NOT_FOUND'
   | 'METHOD_NOT_ALLOWED'
   | 'CONFLICT'
   | 'INVALID_MODEL'
+  | 'INVALID_WORKFLOW'
+  | 'INVALID_DAG'
   | 'DOWNLOAD_FAILED'
   | 'NOT_ALLOWED'
   | 'INVALID_MODEL_VERSION'
@@ -64,9 +67,12 @@ const defaultReason: Record<ErrorCode, Reason> = {
   RESOURCE_NOT_FOUND: 'not-found',
   MODEL_NOT_FOUND: 'not-found',
   MODEL_VERSION_NOT_FOUND: 'not-found',
+  WORKFLOW_NOT_FOUND: 'not-found',
   METHOD_NOT_ALLOWED: 'bad-input',
   CONFLICT: 'conflict',
   INVALID_MODEL: 'archive-broken',
+  INVALID_WORKFLOW: 'archive-broken',
+  INVALID_DAG: 'archive-broken',
   DOWNLOAD_FAILED: 'archive-broken',
   NOT_ALLOWED: 'unauthorized',
   INVALID_MODEL_VERSION: 'bad-input',

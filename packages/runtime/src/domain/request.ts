@@ -42,6 +42,8 @@ export interface PredictRequest {
   readonly receivedAt: number;
   /** Monotonic nanoseconds after which nobody waits for the answer. */
   readonly deadline?: number;
+  /** Part of a request that was accepted before: a server that drains still takes it. */
+  readonly admitted?: boolean;
   /** Whoever waits for the answer; undefined when nobody can leave. */
   readonly client: Client | undefined;
 }

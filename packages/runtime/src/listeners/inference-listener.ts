@@ -4,10 +4,12 @@ import { type InferenceRoute, type PredictRoute, inferenceRoute } from '../proto
 import { modelDocument } from '../protocol/torchserve/openapi.js';
 import { queryPairs } from '../protocol/torchserve/path.js';
 import type { ManagementService } from '../serving/management-service.js';
+import type { WorkflowService } from '../serving/workflows/workflow-service.js';
 import type { Exchange } from './exchange.js';
 import type { Handler } from './handler-chain.js';
 import { invocationTarget } from './invocations.js';
 import { predict, receive } from './predict.js';
+import { predictWorkflow } from './workflow-routes.js';
 
 export interface Readiness {
   readonly live: boolean;
@@ -18,6 +20,7 @@ export interface Readiness {
 export interface InferenceRooms {
   readonly inference: InferenceService;
   readonly management: ManagementService;
+  readonly workflows: WorkflowService;
   readonly readiness: () => Readiness;
 }
 
@@ -74,8 +77,7 @@ async function answer(exchange: Exchange, route: InferenceRoute, rooms: Inferenc
     case 'v1-model':
       return modelReady(exchange, route.model, rooms.management);
     case 'workflow':
-      exchange.refuse(404, 'WorkflowNotFoundException', `There is no workflow "${route.name.slice(0, 200)}".`, 'not-found');
-      return;
+      return predictWorkflow(exchange, route.name, rooms.workflows);
     default:
       route satisfies never;
   }

@@ -4,16 +4,19 @@ import { managementDocument } from '../protocol/torchserve/openapi-management.js
 import { queryPairs } from '../protocol/torchserve/path.js';
 import type { ServerConfig } from '../config/server-config.js';
 import type { ManagementService, OperationStatus } from '../serving/management-service.js';
+import type { WorkflowService } from '../serving/workflows/workflow-service.js';
 import type { LogLevels } from '../domain/log-levels.js';
 import type { Exchange, ListenerLog } from './exchange.js';
 import type { Handler } from './handler-chain.js';
 import { logging } from './logging.js';
 import { modelReady } from './inference-listener.js';
 import { receive } from './predict.js';
+import { manageWorkflows } from './workflow-routes.js';
 
 export interface ManagementRooms {
   readonly config: ServerConfig;
   readonly management: ManagementService;
+  readonly workflows: WorkflowService;
   readonly logLevels?: LogLevels;
   readonly log?: ListenerLog;
 }
@@ -30,7 +33,7 @@ export function managementHandler(rooms: ManagementRooms): Handler {
       return model(exchange, second, third === '' ? undefined : third, rooms);
     }
     if (first === 'logging' && segments.length === 1 && rooms.logLevels) return logging(exchange, rooms.logLevels, rooms.log);
-    if (first === 'workflows' && segments.length <= 2) return workflows(exchange, second);
+    if (first === 'workflows' && segments.length <= 2) return manageWorkflows(exchange, second, rooms.workflows);
     if (first === 'v1' && second === 'models' && third !== '' && segments.length === 3) {
       return modelReady(exchange, third.replace(/:.*$/s, ''), rooms.management);
     }
@@ -86,18 +89,6 @@ async function model(exchange: Exchange, name: string, version: string | undefin
 async function setDefault(exchange: Exchange, name: string, version: string, management: ManagementService): Promise<void> {
   if (exchange.method !== 'PUT') exchange.methodNotAllowed('PUT');
   done(exchange, await management.setDefault(name, version));
-}
-
-/** There are no workflows yet, which is what their absence looks like to a client. */
-async function workflows(exchange: Exchange, name: string): Promise<void> {
-  const { method } = exchange;
-  if (name === '') {
-    if (method === 'GET' || method === 'HEAD') return exchange.json(200, { workflows: [] });
-    if (method !== 'POST') exchange.methodNotAllowed('GET, POST');
-    return exchange.refuse(404, 'WorkflowNotFoundException', 'Workflow archives are not served by this version.', 'not-found');
-  }
-  if (method !== 'GET' && method !== 'HEAD' && method !== 'DELETE') exchange.methodNotAllowed('GET, DELETE');
-  exchange.refuse(404, 'WorkflowNotFoundException', `There is no workflow "${name.slice(0, 200)}".`, 'not-found');
 }
 
 function done(exchange: Exchange, operation: OperationStatus): void {

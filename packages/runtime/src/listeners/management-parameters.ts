@@ -3,7 +3,7 @@ import type { ServerConfig } from '../config/server-config.js';
 import { ServeError } from '../domain/errors.js';
 import type { RegisterOptions, ScaleOptions } from '../serving/management-service.js';
 
-type Pairs = ReadonlyArray<readonly [string, string]>;
+export type Pairs = ReadonlyArray<readonly [string, string]>;
 type Limits = Pick<ServerConfig, 'maxWorkersLimit'>;
 
 const bad = (message: string) => new ServeError('BAD_REQUEST', message);
@@ -39,7 +39,7 @@ function workers(value: unknown, key: string, { maxWorkersLimit }: Limits): numb
 }
 
 /** TorchServe's calls carry parameters that mean nothing here; what looks like a slip of the pen is refused instead of ignored. */
-function refuseTypos(names: Iterable<string>, known: readonly string[]): void {
+export function refuseTypos(names: Iterable<string>, known: readonly string[]): void {
   for (const name of names) {
     if (known.includes(name)) continue;
     const meant = nearest(name, known);
@@ -93,16 +93,7 @@ export function registerOptions(query: Pairs, limits: Limits): RegisterOptions {
 
 /** Registration by a JSON body; its keys are those of the query, numbers may be strings. */
 export function registerOptionsOfJson(body: Buffer, limits: Limits): RegisterOptions {
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(body.toString('utf8'));
-  } catch (error) {
-    throw new ServeError('BAD_REQUEST', `The body is not valid JSON: ${(error as Error).message}.`, { cause: error });
-  }
-  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
-    throw bad('The body must be a JSON object with the key url.');
-  }
-  const fields = parsed as Record<string, unknown>;
+  const fields = jsonObject(body);
   refuseTypos(Object.keys(fields), registerParameters);
   const field = (key: string) => (Object.hasOwn(fields, key) && fields[key] !== null ? fields[key] : undefined);
   const { url, synchronous } = { url: field('url'), synchronous: field('synchronous') };
@@ -112,6 +103,18 @@ export function registerOptionsOfJson(body: Buffer, limits: Limits): RegisterOpt
       ? []
       : [['synchronous', typeof synchronous === 'string' ? synchronous : JSON.stringify(synchronous)] as const];
   return fromFields(field, url, booleanParameter(flag, 'synchronous', true), limits);
+}
+
+/** @throws {ServeError} BAD_REQUEST unless the body is a JSON object */
+export function jsonObject(body: Buffer): Record<string, unknown> {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(body.toString('utf8'));
+  } catch (error) {
+    throw new ServeError('BAD_REQUEST', `The body is not valid JSON: ${(error as Error).message}.`, { cause: error });
+  }
+  if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) return parsed as Record<string, unknown>;
+  throw bad('The body must be a JSON object with the key url.');
 }
 
 function fromFields(

@@ -3,6 +3,7 @@ import type { ListenAddress, ServerConfig } from '../config/server-config.js';
 import type { LogLevels } from '../domain/log-levels.js';
 import type { InferenceService } from '../domain/request.js';
 import type { ManagementService } from '../serving/management-service.js';
+import type { WorkflowService } from '../serving/workflows/workflow-service.js';
 import { corsHeaders } from './cors.js';
 import { descriptionHandler } from './description.js';
 import { dispatcher, type Part, type Whereabouts } from './dispatcher.js';
@@ -18,6 +19,7 @@ export interface ListenersOptions {
   readonly config: ServerConfig;
   readonly inference: InferenceService;
   readonly management: ManagementService;
+  readonly workflows: WorkflowService;
   readonly metrics: MetricsEndpoint;
   readonly readiness: () => Readiness;
   readonly version: string;

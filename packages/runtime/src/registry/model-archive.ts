@@ -4,6 +4,8 @@ import type { ModelConfig } from '../config/model-config.js';
 export type HandlerSpec =
   /** JavaScript module, absolute path. `exportName` is `default` or what follows `file.js:`. */
   | { readonly kind: 'module'; readonly file: string; readonly exportName: string }
+  /** A function of a workflow: one request in, one result out. */
+  | { readonly kind: 'function'; readonly file: string; readonly exportName: string }
   /** A handler that comes with the kit, by name. */
   | { readonly kind: 'bundled'; readonly name: string }
   /** No handler: the model speaks tensors. */
@@ -13,8 +15,8 @@ export type HandlerSpec =
 export interface ModelArchive {
   readonly name: string;
   readonly version: string;
-  /** What describe shows as `modelUrl`: the url it was registered by. */
-  readonly url: string;
+  /** What describe shows as `modelUrl`: the url it was registered by; undefined for a function of a workflow. */
+  readonly url: string | undefined;
   readonly runtime: string;
   /** Unpacked root, absolute. */
   readonly directory: string;

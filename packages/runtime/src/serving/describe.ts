@@ -18,7 +18,7 @@ export function describeModel(model: ServedModel): ModelDescription {
   return {
     modelName: archive.name,
     modelVersion: archive.version,
-    modelUrl: archive.url,
+    ...(archive.url === undefined ? {} : { modelUrl: archive.url }),
     runtime: archive.runtime,
     minWorkers: pool.min,
     maxWorkers: pool.max,

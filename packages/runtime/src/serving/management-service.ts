@@ -49,7 +49,8 @@ export interface WorkerDescription {
 export interface ModelDescription {
   readonly modelName: string;
   readonly modelVersion: string;
-  readonly modelUrl: string;
+  /** Not there for a function of a workflow. */
+  readonly modelUrl?: string;
   readonly runtime: string;
   readonly minWorkers: number;
   readonly maxWorkers: number;

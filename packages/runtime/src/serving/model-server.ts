@@ -1,6 +1,7 @@
 import type { LogLevels } from '../domain/log-levels.js';
 import type { ServerConfig, StartupModelSettings } from '../config/server-config.js';
 import { modelChanged, requestEnded } from '../domain/events.js';
+import type { NodeSettings } from '@onnxserve/archiver/workflow-spec';
 import { ServeError, toServeError } from '../domain/errors.js';
 import { type InferenceService, monotonicNow, type PredictReply, type PredictRequest } from '../domain/request.js';
 import type { ArchiveEnvironment } from '../registry/archive-environment.js';
@@ -17,6 +18,7 @@ import type {
   RegisterOptions,
   ScaleOptions,
 } from './management-service.js';
+import { pageOf } from './page.js';
 import { ServedModel } from './served-model.js';
 
 export interface ModelServerOptions {
@@ -36,8 +38,6 @@ export interface StartupModel {
   /** Workers when neither the archive nor `settings` says. */
   readonly workers: number;
 }
-
-const LARGEST_PAGE = 100;
 
 /** All models of a server: the control plane and the data plane over one table. */
 export class ModelServer implements ManagementService, InferenceService {
@@ -63,7 +63,7 @@ export class ModelServer implements ManagementService, InferenceService {
   predict(request: PredictRequest): Promise<PredictReply> {
     let model: ServedModel;
     try {
-      if (this.#draining !== undefined) throw this.#draining;
+      if (this.#draining !== undefined && request.admitted !== true) throw this.#draining;
       model = this.#table.get(request.modelName, request.modelVersion);
     } catch (error) {
       const refusal = toServeError(error);
@@ -155,12 +155,43 @@ export class ModelServer implements ManagementService, InferenceService {
     return model;
   }
 
+  /**
+   * Registers a node of a workflow and waits for its workers.
+   * @throws {ServeError} what is wrong with it; the model is not registered then
+   */
+  async registerNode(archive: ModelArchive, owner: string, settings: NodeSettings): Promise<ServedModel> {
+    const { minWorkers, maxWorkers, batchSize, maxBatchDelay } = settings;
+    const given = { initialWorkers: minWorkers, batchSize, maxBatchDelay };
+    const model = await this.#add(archive, given, undefined, false, owner);
+    try {
+      await model.pool.scale(minWorkers, maxWorkers);
+      await model.pool.started();
+    } catch (error) {
+      await this.#remove(model, true);
+      throw error;
+    }
+    this.#publish(model, 'ready');
+    return model;
+  }
+
+  /** Removes a node of a workflow, after what it has accepted. */
+  async unregisterNode(model: ServedModel): Promise<void> {
+    await this.#remove(model, false);
+  }
+
   /** Tells the world that a start-up model serves now. */
   announceReady(model: ServedModel): void {
     this.#publish(model, 'ready');
   }
 
   async unregister(modelName: string, version: string | undefined): Promise<OperationStatus> {
+    const { owner } = this.#table.get(modelName, version);
+    if (owner !== undefined) {
+      throw new ServeError(
+        'CONFLICT',
+        `Model "${modelName}" is a node of workflow "${owner}"; DELETE /workflows/${encodeURIComponent(owner)} removes it.`,
+      );
+    }
     const model = this.#table.remove(modelName, version);
     await this.#retire(model, false);
     return { state: 'done', status: `Model "${modelName}" unregistered` };
@@ -209,13 +240,10 @@ export class ModelServer implements ManagementService, InferenceService {
   }
 
   list(limit: number, pageToken: number): ModelList {
-    const names = this.#table.names();
-    const size = limit > 0 && limit <= LARGEST_PAGE ? limit : LARGEST_PAGE;
-    const start = Math.max(0, pageToken);
-    const models = names
-      .slice(start, start + size)
-      .map((name) => ({ modelName: name, modelUrl: this.#table.get(name).archive.url }));
-    return { ...(start + size <= names.length ? { nextPageToken: String(start + size) } : {}), models };
+    const visible = this.#table.names().filter((name) => !this.#table.get(name).hidden);
+    const { items, nextPageToken } = pageOf(visible, limit, pageToken);
+    const models = items.map((name) => ({ modelName: name, modelUrl: this.#table.get(name).archive.url ?? '' }));
+    return { ...(nextPageToken === undefined ? {} : { nextPageToken }), models };
   }
 
   health(): Health {
@@ -244,10 +272,16 @@ export class ModelServer implements ManagementService, InferenceService {
     return [...this.#notRegistered.map(({ message }) => message), ...lacking];
   }
 
+  /** New requests are refused from now on; parts of accepted ones are not. */
+  drain(): ServeError {
+    return (this.#draining ??= new ServeError('DRAINING', 'The server is shutting down and takes no new requests.', {
+      retryAfter: 1,
+    }));
+  }
+
   /** Accepted requests finish, new ones are refused, workers end. */
   async close(timeoutMs: number): Promise<void> {
-    this.#draining = new ServeError('DRAINING', 'The server is shutting down and takes no new requests.', { retryAfter: 1 });
-    const reason = this.#draining;
+    const reason = this.drain();
     await Promise.all(
       this.models.map(async (model) => {
         await model.close(reason, timeoutMs);
@@ -261,6 +295,7 @@ export class ModelServer implements ManagementService, InferenceService {
     given: Partial<RegisterOptions>,
     startup: StartupModelSettings | undefined,
     loadedAtStartup: boolean,
+    owner?: string,
   ): Promise<ServedModel> {
     const { config, cpus, spawn, logLevels } = this.#options;
     try {
@@ -270,6 +305,7 @@ export class ModelServer implements ManagementService, InferenceService {
         given,
         startup,
         loadedAtStartup,
+        owner,
         cpus,
         nextWorkerId: () => String(this.#nextWorker++),
         ...(spawn === undefined ? {} : { spawn }),

@@ -19,6 +19,8 @@ export interface ServedModelOptions {
   readonly given: Partial<RegisterOptions>;
   readonly startup: StartupModelSettings | undefined;
   readonly loadedAtStartup: boolean;
+  /** The workflow that it is a node of. */
+  readonly owner?: string | undefined;
   readonly cpus: number;
   readonly nextWorkerId: () => string;
   readonly spawn?: SpawnWorker;
@@ -31,6 +33,7 @@ export class ServedModel {
   readonly archive: ModelArchive;
   readonly settings: ModelSettings;
   readonly loadedAtStartup: boolean;
+  readonly owner: string | undefined;
   readonly batcher: Batcher;
   readonly pool: Pool;
   readonly #cpus: number;
@@ -46,6 +49,7 @@ export class ServedModel {
     this.#environment = visibleEnvironment(process.env, config);
     this.#warn = options.warn ?? (() => undefined);
     this.loadedAtStartup = options.loadedAtStartup;
+    this.owner = options.owner;
     this.settings = effectiveSettings(archive, config, options.given, options.startup);
     const { settings } = this;
     this.batcher = new Batcher({
@@ -116,6 +120,11 @@ export class ServedModel {
 
   get version(): string {
     return this.archive.version;
+  }
+
+  /** Functions of workflows are described when asked for, but not listed. */
+  get hidden(): boolean {
+    return this.archive.handler.kind === 'function';
   }
 
   predict(request: PredictRequest): Promise<PredictReply> {

@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { AnyHandler } from '@onnxserve/handler-kit';
+import type { AnyHandler, HandlerResult, StagedHandler } from '@onnxserve/handler-kit';
 import { loadBundledHandler } from '@onnxserve/handler-kit/internal';
 import type { HandlerSpec } from '../registry/model-archive.js';
 
@@ -14,6 +14,17 @@ export async function loadHandler(spec: HandlerSpec): Promise<AnyHandler> {
     case 'module': {
       const module = (await import(pathToFileURL(spec.file).href)) as Record<string, unknown>;
       return checkHandler(module[spec.exportName] ?? fallback(module, spec.exportName), spec.file, spec.exportName);
+    }
+    case 'function': {
+      const module = (await import(pathToFileURL(spec.file).href)) as Record<string, unknown>;
+      const value = module[spec.exportName] ?? fallback(module, spec.exportName);
+      if (typeof value !== 'function') {
+        throw new TypeError(
+          `${basename(spec.file)} exports ${value === undefined ? 'no' : `a ${typeof value} as`} "${spec.exportName}", which the workflow's graph names as a function`,
+        );
+      }
+      const call = value as NonNullable<StagedHandler<unknown, unknown, unknown>['preprocess']>;
+      return { preprocess: (request, ctx) => call(request, ctx), postprocess: (result) => result as HandlerResult };
     }
   }
 }

@@ -15,6 +15,7 @@ import {
   query,
   str,
 } from './openapi-pieces.js';
+import { workflowPaths, workflowPrediction } from './openapi-workflows.js';
 
 const document = answer(
   'This document.',
@@ -102,8 +103,8 @@ export function apiDocument(names: ReadonlyArray<'inference' | 'management' | 'm
   const api = names.includes('inference') || names.includes('management');
   const paths: Paths = {
     ...(api ? description : {}),
-    ...(names.includes('inference') ? inference : {}),
-    ...(names.includes('management') ? managementPaths : {}),
+    ...(names.includes('inference') ? { ...inference, ...workflowPrediction } : {}),
+    ...(names.includes('management') ? { ...managementPaths, ...workflowPaths } : {}),
     ...(api ? oldDescription : {}),
     ...metrics,
   };

@@ -15,9 +15,12 @@ const rows: Record<ErrorCode, ErrorRow> = {
   RESOURCE_NOT_FOUND: { status: 404, type: 'ResourceNotFoundException' },
   MODEL_NOT_FOUND: { status: 404, type: 'ModelNotFoundException' },
   MODEL_VERSION_NOT_FOUND: { status: 404, type: 'ModelVersionNotFoundException' },
+  WORKFLOW_NOT_FOUND: { status: 404, type: 'WorkflowNotFoundException' },
   METHOD_NOT_ALLOWED: { status: 405, type: 'MethodNotAllowedException' },
   CONFLICT: { status: 409, type: 'ConflictStatusException' },
   INVALID_MODEL: { status: 400, type: 'InvalidModelException' },
+  INVALID_WORKFLOW: { status: 400, type: 'InvalidWorkflowException' },
+  INVALID_DAG: { status: 400, type: 'InvalidDAGException' },
   DOWNLOAD_FAILED: { status: 400, type: 'DownloadArchiveException' },
   // A URL outside allowed_urls looks to clients like an archive that does not exist.
   NOT_ALLOWED: { status: 404, type: 'ModelNotFoundException' },
