@@ -16,6 +16,8 @@ it('describes what a listener serves and nothing else', () => {
     '/models/{model_name}/{model_version}',
     '/models/{model_name}/{model_version}/set-default',
     '/logging',
+    '/workflows',
+    '/workflows/{workflow_name}',
     '/api-description',
     '/metrics',
   ]);

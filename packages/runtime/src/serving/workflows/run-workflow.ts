@@ -1,6 +1,6 @@
 import { leavesOf, upstreamOf } from '@onnxserve/archiver/workflow-dag';
 import type { WorkflowNode, WorkflowSpec } from '@onnxserve/archiver/workflow-spec';
-import { ServeError, toServeError } from '../../domain/errors.js';
+import { type ErrorCode, ServeError, toServeError } from '../../domain/errors.js';
 import {
   type Client,
   monotonicNow,
@@ -116,22 +116,19 @@ async function attempts(node: WorkflowNode, send: () => Promise<PredictReply>): 
   }
 }
 
-function worthAnother(error: ServeError): boolean {
-  switch (error.code) {
-    case 'HANDLER_FAILED':
-    case 'WORKER_DIED':
-    case 'RESPONSE_TIMEOUT':
-    case 'DEADLINE_EXCEEDED':
-    case 'OUT_OF_MEMORY':
-    case 'INTERNAL':
-      return true;
-    case 'PREDICTION_ERROR':
-      return (error.status ?? 500) >= 500;
-    default:
-      // A client's mistake stays one, a full queue is no better off with more requests, and who has left wants nothing.
-      return false;
-  }
+/** A client's mistake stays one, a full queue is no better off with more requests, and who has left wants nothing. */
+function worthAnother({ code, status = 500 }: ServeError): boolean {
+  return curable.has(code) || (code === 'PREDICTION_ERROR' && status >= 500);
 }
+
+const curable: ReadonlySet<ErrorCode> = new Set([
+  'HANDLER_FAILED',
+  'WORKER_DIED',
+  'RESPONSE_TIMEOUT',
+  'DEADLINE_EXCEEDED',
+  'OUT_OF_MEMORY',
+  'INTERNAL',
+]);
 
 /** The requests of one workflow request that are under way, which end together when its client leaves or one of them fails. */
 class Branches {

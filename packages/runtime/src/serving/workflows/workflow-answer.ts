@@ -18,8 +18,8 @@ export function workflowAnswer(leaves: readonly NodeOutput[]): WorkflowAnswer {
   const [only] = leaves;
   if (leaves.length === 1 && only !== undefined) {
     // Clients of TorchServe's workflows are told JSON whatever it is, unless the handler itself says otherwise.
-    const named = only.contentType !== undefined && !/^text\/plain/i.test(only.contentType);
-    return { body: only.body, contentType: named ? only.contentType! : json };
+    const { contentType } = only;
+    return { body: only.body, contentType: contentType === undefined || /^text\/plain/i.test(contentType) ? json : contentType };
   }
   const members = leaves.map(({ node, body }) => `${JSON.stringify(node)}: ${jsonOf(node, body)}`);
   return { body: Buffer.from(`{${members.join(', ')}}`), contentType: json };
