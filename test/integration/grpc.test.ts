@@ -134,6 +134,15 @@ describe('Predictions', () => {
     expect([large.code, large.details.includes('max_response_size')]).toEqual([status.RESOURCE_EXHAUSTED, true]);
   });
 
+  it('counts a compressed message as what it becomes', async () => {
+    const compressing = new GrpcClient(server.grpcInference, undefined, { 'grpc.default_compression_algorithm': 2 });
+    const of = (bytes: number) => ({ model_name: 'asks', input: input({ data: '{"do":"show"}', more: Buffer.alloc(bytes) }) });
+    expect((await compressing.call('inference', 'Predictions', of(limit / 4))).code).toBe(status.OK);
+    const answer = await compressing.call('inference', 'Predictions', of(limit * 50));
+    expect([answer.code, answer.details]).toEqual([status.RESOURCE_EXHAUSTED, expect.stringContaining('max_request_size')]);
+    compressing.close();
+  });
+
   it('refuses bytes that are no message', async () => {
     const path = '/org.pytorch.serve.grpc.inference.InferenceAPIsService/Predictions';
     const answer = await client.raw(path, Buffer.from([0xff, 0xff, 0xff]));

@@ -1,4 +1,4 @@
-import { type ChannelOptions, Server } from '@grpc/grpc-js';
+import { type ChannelOptions, logVerbosity, Server, setLogVerbosity } from '@grpc/grpc-js';
 import { ReflectionService } from '@grpc/reflection';
 import type { GrpcListen, ServerConfig } from '../../config/server-config.js';
 import type { Authorizer, Scope } from '../../domain/authorization.js';
@@ -47,6 +47,8 @@ export interface GrpcListeners {
  */
 export async function startGrpcListeners(options: GrpcOptions): Promise<GrpcListeners> {
   const { config, inference, management, readiness } = options;
+  // What it has to say on the console we say ourselves, in the log and with the setting.
+  if (process.env['GRPC_VERBOSITY'] === undefined) setLogVerbosity(logVerbosity.NONE);
   const services = Object.values(serviceNames).filter((name) => name !== serviceNames.health);
   const health = new Health({ management, readiness, services });
   const calls = new OpenCalls();
