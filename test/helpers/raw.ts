@@ -1,5 +1,5 @@
 import { request as httpRequest, type IncomingHttpHeaders, type OutgoingHttpHeaders } from 'node:http';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 
 /** An answer as it came over the wire: nothing decoded. */
 export interface RawAnswer {
@@ -45,4 +45,73 @@ export async function socketTalk(url: string, pieces: ReadonlyArray<string | Uin
     socket.on('end', () => resolve(Buffer.concat(chunks).toString('latin1')));
     for (const piece of pieces) socket.write(piece);
   });
+}
+
+/** A connection whose bytes the test writes and reads itself. */
+export class RawConnection {
+  readonly #socket: Socket;
+  #text = '';
+  /** How it ended: by the server's FIN, by a reset, or not yet. */
+  end: 'open' | 'closed' | 'reset' = 'open';
+  #changed: Array<() => void> = [];
+
+  constructor(url: string) {
+    const { hostname, port } = new URL(url);
+    this.#socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true });
+    this.#socket.on('data', (chunk: Buffer) => this.#change(() => (this.#text += chunk.toString('latin1'))));
+    this.#socket.on('end', () => this.#change(() => (this.end = this.end === 'open' ? 'closed' : this.end)));
+    this.#socket.on('error', () => this.#change(() => (this.end = 'reset')));
+  }
+
+  get text(): string {
+    return this.#text;
+  }
+
+  send(text: string): this {
+    this.#socket.write(text);
+    return this;
+  }
+
+  /** A POST of JSON. */
+  post(path: string, body: unknown, method = 'POST'): this {
+    const text = JSON.stringify(body);
+    const head = `${method} ${path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n`;
+    return this.send(`${head}${text}`);
+  }
+
+  get(path: string): this {
+    return this.send(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+  }
+
+  /** Says that nothing more will come, and goes on reading. */
+  halfClose(): this {
+    this.#socket.end();
+    return this;
+  }
+
+  destroy(): void {
+    this.#socket.destroy();
+  }
+
+  /** Everything received, once it matches. @throws when the connection ends before */
+  async until(pattern: RegExp): Promise<string> {
+    for (;;) {
+      if (pattern.test(this.#text)) return this.#text;
+      if (this.end !== 'open') throw new Error(`the connection was ${this.end} before ${String(pattern)}:\n${this.#text}`);
+      await new Promise<void>((resolve) => this.#changed.push(resolve));
+    }
+  }
+
+  /** Everything received, once the server has ended the connection. */
+  async ended(): Promise<string> {
+    while (this.end === 'open') await new Promise<void>((resolve) => this.#changed.push(resolve));
+    return this.#text;
+  }
+
+  #change(change: () => unknown): void {
+    change();
+    const waiting = this.#changed;
+    this.#changed = [];
+    for (const resolve of waiting) resolve();
+  }
 }
