@@ -144,7 +144,7 @@ describe('queue and timeouts', () => {
     await until(async () => {
       const names = ['onnxserve_in_flight', 'onnxserve_queue_depth'];
       const counts = await Promise.all(names.map((name) => metric(server.metrics, name, { model: 'gone' })));
-      return counts[0]! + counts[1]! === 2 ? true : undefined;
+      return counts.reduce((sum, count) => sum + count, 0) === 2 ? true : undefined;
     }, 'both are accepted');
     const removed = await send('DELETE', `${server.management}/models/gone`);
     expect(removed.status).toBe(200);
@@ -223,8 +223,8 @@ describe('streams', () => {
 
   it.each(['raise', 'crash'])(
     '%s after some chunks breaks the connection, so that nobody takes the stream for complete',
-    async (then) => {
-      const wire = stream({ then });
+    async (what) => {
+      const wire = stream(Object.fromEntries([['then', what]]));
       const text = await wire.ended();
       expect(text).toMatch(/chunk0;[^]*chunk1;/);
       expect(text).not.toMatch(/last;|\r\n0\r\n/);
