@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { post, send } from '../helpers/client.js';
 import { type Model, startServer, type TestServer } from '../helpers/server.js';
+import { until } from '../helpers/until.js';
 
 const names = ['OMP_NUM_THREADS', 'MKL_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'VIPS_CONCURRENCY', 'RAYON_NUM_THREADS'];
 const tells = `
@@ -32,7 +33,8 @@ describe('threads of a run', () => {
       expect(alone.threadsFrom).toBe('cores divided by workers');
       expect(alone.warnings).toBeUndefined();
       expect(await told(server, 'tells')).toMatchObject({ threads: cpus });
-      expect(server.logs()).toMatch(new RegExp(`a run uses ${cpus} threads? \\(cores divided by workers\\)`));
+      const line = new RegExp(`a run uses ${cpus} threads? \\(cores divided by workers\\)`);
+      await until(async () => (line.test(server.logs()) ? true : undefined), 'the log tells of the threads');
 
       const scaled = await send('PUT', `${server.management}/models/tells?min_worker=${cpus + 1}&synchronous=true`);
       expect(scaled.status).toBe(200);
@@ -40,7 +42,7 @@ describe('threads of a run', () => {
       expect(many.workers.map(({ threads }) => threads)).toEqual([cpus, ...Array.from({ length: cpus }, () => 1)]);
       // More workers than cores is what the operator asked for, and what slows all of them down.
       expect(many.warnings).toEqual([expect.stringMatching(/workers with 1 thread each share .*lower minWorkers/)]);
-      expect(server.logs()).toContain(many.warnings![0]);
+      await until(async () => (server.logs().includes(many.warnings![0]!) ? true : undefined), 'the log warns');
     } finally {
       await server.stop();
     }
