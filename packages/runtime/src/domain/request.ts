@@ -34,8 +34,8 @@ export interface PredictRequest {
   readonly body: Buffer;
   /** Named inputs of a protocol that has them, in order: the name of each and how many bytes of the body are its value. */
   readonly parts?: ReadonlyArray<readonly [name: string, length: number]>;
-  /** The form of the body that the protocol demands; undefined: what the server is configured for. */
-  readonly envelope?: Envelope;
+  /** The form of the body that the protocol demands, `none`: as it is; undefined: what the server is configured for. */
+  readonly envelope?: Envelope | 'none';
   /** The sequence that the request belongs to, as its client named it. */
   readonly sequence?: SequenceMark;
   /** Monotonic nanoseconds (`process.hrtime`) when the request's body was complete. */

@@ -46,7 +46,7 @@ export interface WireItem {
   readonly length: number;
   /** Named inputs that the body is made of: name and length of each. */
   readonly parts?: ReadonlyArray<readonly [name: string, length: number]>;
-  readonly envelope?: Envelope;
+  readonly envelope?: Envelope | 'none';
   readonly receivedAt: number;
   readonly deadline?: number;
 }

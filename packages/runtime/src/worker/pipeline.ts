@@ -11,6 +11,7 @@ import { customInference, handleBatch } from './batch-calls.js';
 import { hung, type Stage, stackOf, tooLarge, toWireError, unwanted } from './errors.js';
 import { EnvelopeOpener } from './envelope-opener.js';
 import { Item } from './item.js';
+import { ItemQueue } from './item-queue.js';
 import { type EncodedAnswer, Outbox } from './outbox.js';
 import { type PartResult, partResult } from './part-result.js';
 import { RunPlanner } from './runs.js';
@@ -50,19 +51,15 @@ export class Pipeline {
   readonly #watch: StageWatch;
   readonly #opener: EnvelopeOpener;
   readonly #items = new Map<number, Item>();
-  /** Items of a batch that are not prepared yet. */
-  readonly #unprepared = new Map<number, number>();
+  readonly #queue: ItemQueue;
   /** Items whose preprocess is asynchronous and not over. */
   readonly #preparing = new Set<Item>();
-  #waiting: Item[] = [];
-  #prepared: Item[] = [];
   #running = false;
-  /** Batches made of parts have numbers of their own, below zero. */
-  #nextBatch = -1;
 
   constructor(options: PipelineOptions) {
     this.#options = options;
     this.#outbox = new Outbox(options.connection);
+    this.#queue = new ItemQueue(options.batchSize);
     this.#watch = new StageWatch(options.responseTimeout, (item) => this.#expire(item));
     const { handler } = options;
     if ('handle' in handler && handler.handle !== undefined) this.#whole = handler as WholeBatchHandler<unknown>;
@@ -106,10 +103,10 @@ export class Pipeline {
       const item = new Item(wire, batch, body, this.#options.context, this.#options.maxRequestSize);
       this.#items.set(wire.job, item);
       const envelope = wire.envelope ?? this.#options.envelope;
-      if (envelope === undefined || wire.kind === 'describe') items.push(item);
+      if (envelope === undefined || envelope === 'none' || wire.kind === 'describe') items.push(item);
       else items.push(...this.#open(item, body, envelope));
     }
-    this.#enqueue(batch, items);
+    this.#queue.add(batch, items);
     this.#advance();
   }
 
@@ -127,55 +124,37 @@ export class Pipeline {
     }
   }
 
-  /** Parts may be more than a run may hold; a batch is never split, so they come in several. */
-  #enqueue(batch: number, items: readonly Item[]): void {
-    const { batchSize } = this.#options;
-    for (let at = 0; at < items.length; at += batchSize) {
-      const some = items.length <= batchSize ? items : items.slice(at, at + batchSize);
-      const number = at === 0 ? batch : this.#nextBatch--;
-      this.#unprepared.set(number, some.length);
-      for (const item of some) {
-        item.batch = number;
-        this.#waiting.push(item);
-      }
-    }
-  }
-
   cancel(jobs: readonly number[]): void {
     for (const job of jobs) this.#items.get(job)?.cancel();
   }
 
   /** Gives back up to `count` items that are in no run, the latest first. */
   recall(count: number): number[] {
-    const back: Item[] = [];
-    while (back.length < count && whole(this.#waiting.at(-1))) {
-      const item = this.#waiting.pop()!;
-      this.#oneLess(item.batch);
-      back.push(item);
-    }
-    while (back.length < count && whole(this.#prepared.at(-1))) back.push(this.#prepared.pop()!);
+    const back = this.#queue.recall(count);
     for (const item of back) this.#forget(item);
     this.#advance();
     return back.map((item) => item.wire.job);
   }
 
   #advance(): void {
-    while (this.#waiting.length > 0 && this.#preparing.size + this.#prepared.length < 2 * this.#options.batchSize) {
-      this.#begin(this.#waiting.shift()!);
+    for (;;) {
+      const item = this.#queue.next(this.#preparing.size);
+      if (item === undefined) break;
+      this.#begin(item);
     }
-    if (!this.#running && this.#prepared.length > 0) this.#startRun();
+    if (!this.#running) this.#startRun();
   }
 
   #begin(item: Item): void {
     item.lap('queue');
-    if (this.#dropped(item)) return this.#oneLess(item.batch);
+    if (this.#dropped(item)) return this.#queue.leave(item);
     if (item.wire.kind === 'describe') {
-      this.#oneLess(item.batch);
+      this.#queue.leave(item);
       void this.#describe(item);
       return;
     }
     const staged = this.#staged;
-    if (this.#whole !== undefined) return this.#ready(item);
+    if (this.#whole !== undefined) return this.#queue.prepared(item);
     try {
       if (item.wire.kind === 'explain' && staged?.explain === undefined) {
         throw new PredictionError(`Model "${this.#options.model}" has no explain stage.`, 501, { reason: 'not-implemented' });
@@ -209,7 +188,7 @@ export class Pipeline {
 
   #finishPrepare(item: Item, features: unknown): void {
     item.lap('preprocess');
-    if (this.#dropped(item)) return this.#oneLess(item.batch);
+    if (this.#dropped(item)) return this.#queue.leave(item);
     item.features = features;
     if (this.#staged?.inference === undefined && this.#planner !== undefined) {
       try {
@@ -218,43 +197,19 @@ export class Pipeline {
         return this.#failPrepare(item, error);
       }
     }
-    this.#ready(item);
-  }
-
-  #ready(item: Item): void {
-    this.#prepared.push(item);
-    this.#oneLess(item.batch);
+    this.#queue.prepared(item);
   }
 
   #failPrepare(item: Item, error: unknown): void {
-    this.#oneLess(item.batch);
+    this.#queue.leave(item);
     this.#fail(item, error, 'preprocess');
   }
 
-  #oneLess(batch: number): void {
-    const left = (this.#unprepared.get(batch) ?? 1) - 1;
-    if (left > 0) this.#unprepared.set(batch, left);
-    else this.#unprepared.delete(batch);
-  }
-
-  /** Takes whole batches that are ready, up to `batchSize` rows. */
   #startRun(): void {
-    const taken: Item[] = [];
-    let rows = 0;
-    let at = 0;
-    while (at < this.#prepared.length) {
-      const batch = this.#prepared[at]!.batch;
-      if (this.#unprepared.has(batch)) break;
-      let end = at;
-      let more = 0;
-      while (end < this.#prepared.length && this.#prepared[end]!.batch === batch) more += this.#prepared[end++]!.rows;
-      if (taken.length > 0 && rows + more > this.#options.batchSize) break;
-      for (; at < end; at++) taken.push(this.#prepared[at]!);
-      rows += more;
-    }
-    if (taken.length === 0) return;
-    this.#prepared = this.#prepared.slice(at);
-    const live = taken.filter((item) => !this.#dropped(item));
+    const taken = this.#queue.takeRun();
+    if (taken === undefined) return;
+    const { rows } = taken;
+    const live = taken.items.filter((item) => !this.#dropped(item));
     if (live.length === 0) return this.#advance();
     this.#running = true;
     this.#say({ type: 'run', jobs: live.map((item) => item.job), rows });
@@ -403,7 +358,7 @@ export class Pipeline {
     this.#say({ type: 'log', level: 'error', message: error.message, fields: { requestId: item.wire.id } });
     // A stream ends itself with the error.
     if (item.streaming) return;
-    if (this.#preparing.delete(item)) this.#oneLess(item.batch);
+    if (this.#preparing.delete(item)) this.#queue.leave(item);
     this.#refuse(item, error);
     this.#advance();
   }
@@ -425,9 +380,4 @@ export class Pipeline {
   #say(message: FromWorker): void {
     this.#options.connection.send(message);
   }
-}
-
-/** Parts of a request stay with the worker that has opened it. */
-function whole(item: Item | undefined): boolean {
-  return item !== undefined && item.joined === undefined;
 }

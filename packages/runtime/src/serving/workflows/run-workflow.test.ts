@@ -53,6 +53,12 @@ const failing = (code: ConstructorParameters<typeof ServeError>[0], status?: num
 };
 
 describe('a workflow', () => {
+  it('gives its nodes bodies as they are, whatever the server is configured for', async () => {
+    const { run, calls } = setUp('dag: {first: [second]}', { first: text, second: text });
+    await run();
+    expect(calls.map(({ envelope }) => envelope)).toEqual(['none', 'none']);
+  });
+
   it('runs branches at the same time and gives their join a part of each', async () => {
     let arrived = 0;
     let bothArrived: () => void;

@@ -54,6 +54,7 @@ export async function runWorkflow(
         receivedAt: outputs.length === 0 ? request.receivedAt : monotonicNow(),
         deadline: Math.min(request.deadline ?? Infinity, limit),
         admitted: true,
+        envelope: 'none',
         client: undefined,
       });
     });
