@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import { availableCpus } from './config/cpu.js';
+import { snapshotFolder } from './config/snapshot-files.js';
 import type { ServerConfig } from './config/server-config.js';
 import { resolveWorkersDefault } from './config/workers-default.js';
 import { type GrpcListeners, startGrpcListeners } from './listeners/grpc/start.js';
@@ -12,6 +13,7 @@ import { cleanStaleTemp } from './registry/temp-space.js';
 import { ModelServer } from './serving/model-server.js';
 import type { ServedModel } from './serving/served-model.js';
 import { Workflows } from './serving/workflows/workflows.js';
+import { Snapshots } from './serving/snapshots.js';
 import { loadStartupModels, type StartupProgress } from './serving/startup.js';
 
 export interface RunningServer {
@@ -28,6 +30,8 @@ export interface RunningServer {
 export interface ServerOptions {
   readonly config: ServerConfig;
   readonly version: string;
+  /** Keys that snapshots keep; undefined: none are written. */
+  readonly snapshotValues?: ReadonlyMap<string, string> | undefined;
   /** Told of each start-up model when it is ready or has failed. */
   readonly progress?: (event: StartupProgress) => void;
 }
@@ -102,9 +106,24 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const addresses = { ...http.addresses, ...grpc.addresses };
   logger.info(addresses, 'listening');
 
+  const { snapshotValues } = options;
+  const snapshots =
+    snapshotValues === undefined
+      ? undefined
+      : new Snapshots({
+          folder: snapshotFolder(config.logLocation),
+          keep: config.snapshotMaxFiles,
+          config,
+          values: snapshotValues,
+          models,
+          warn: (sentence) => logger.warn(sentence),
+        });
   const loaded = loadStartupModels(models, config, resolveWorkersDefault(config, cpus), options.progress).then((failures) => {
     for (const failure of failures) logger.error(failure);
-    if (phase === 'loading') phase = 'serving';
+    if (phase === 'loading') {
+      phase = 'serving';
+      snapshots?.start();
+    }
     grpc.readinessChanged();
     if (failures.length === 0) logger.info(`ready: ${models.models.length} model(s) loaded`);
     return failures;
@@ -116,6 +135,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     http.drain();
     grpc.drain();
     if (config.shutdownGrace > 0) await new Promise((resolve) => setTimeout(resolve, config.shutdownGrace * 1000));
+    await snapshots?.close();
     const until = performance.now() + config.shutdownTimeout * 1000;
     await workflows.drain(models.drain(), config.shutdownTimeout * 1000);
     await models.close(Math.max(0, until - performance.now()));

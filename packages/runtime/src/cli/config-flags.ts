@@ -18,11 +18,11 @@ interface Flags {
 /** The flags that `start` and `check` share: TorchServe's, and `--set` for every key of config.properties. */
 export function addConfigFlags(command: Command): Command {
   return command
-    .option('--ts-config <file>', 'configuration file; default $TS_CONFIG_FILE, then ./config.properties')
+    .option('--ts-config <file>', 'configuration file; default $TS_CONFIG_FILE, then ./config.properties with the last snapshot')
     .option('--model-store <dir>', 'folder with the model archives')
     .option('--workflow-store <dir>', 'folder with the workflow archives; default the model store')
     .option('--models <model...>', '[name=]archive entries to load at start-up, or all')
-    .option('--log-config <file>', 'accepted for compatibility; see log_level and log_format')
+    .option('--log-config <file>', 'log4j2 file; its levels count where the configuration sets none')
     .option('--cpp-log-config <file>', 'accepted for compatibility; without effect')
     .option('--plugins-path <paths>', 'accepted for compatibility; without effect')
     .option('--foreground', 'stay in the foreground')
@@ -33,7 +33,7 @@ export function addConfigFlags(command: Command): Command {
 }
 
 /** @throws {Error} when a `--set` is not `key=value` */
-export function readConfig(command: Command): { loaded: LoadedConfig; foreground: boolean } {
+export function readConfig(command: Command): { loaded: LoadedConfig; foreground: boolean; snapshots: boolean } {
   const given = command.opts<Flags>();
   const overrides = (given.set ?? []).map((entry) => {
     const at = entry.indexOf('=');
@@ -52,7 +52,11 @@ export function readConfig(command: Command): { loaded: LoadedConfig; foreground
     logConfig: given.logConfig,
     overrides: Object.fromEntries(overrides) as Record<string, string>,
   };
-  return { loaded: loadConfig({ argv, env: process.env, cwd: process.cwd() }), foreground: given.foreground === true };
+  return {
+    loaded: loadConfig({ argv, env: process.env, cwd: process.cwd() }),
+    foreground: given.foreground === true,
+    snapshots: given.configSnapshots !== false,
+  };
 }
 
 /** Prints what is wrong with a configuration. @returns whether a server can start with it */

@@ -18,7 +18,7 @@ export function addStart(program: Command): void {
   addConfigFlags(program.command('start').description('start the server'))
     .option('--daemon', 'go to the background when every start-up model is ready')
     .action(async (options: { daemon?: boolean }, command: Command) => {
-      const { loaded } = readConfig(command);
+      const { loaded, snapshots } = readConfig(command);
       if (!reportProblems(loaded)) {
         process.exitCode = 1;
         return;
@@ -36,6 +36,7 @@ export function addStart(program: Command): void {
       const server = await startServer({
         config: inBackground(loaded) ? { ...loaded.config, logToStdout: false } : loaded.config,
         version: ownVersion(),
+        snapshotValues: snapshots ? loaded.snapshotValues : undefined,
         progress: (event) => progress.show(event),
       });
       writePid(process.pid);
@@ -86,7 +87,8 @@ function stopOnSignals(server: RunningServer): void {
 
 /** Starts the same command detached and returns when it is ready. */
 async function startInBackground(): Promise<void> {
-  const args = process.argv.slice(1).filter((arg) => arg !== '--daemon');
+  // The foreground is said, since TorchServe's `--start` alone would go to the background again.
+  const args = [...process.argv.slice(1).filter((arg) => arg !== '--daemon' && arg !== '--foreground'), '--foreground'];
   const log = openSync(join(process.cwd(), 'onnxserve.out'), 'a');
   const child = spawn(process.execPath, [...process.execArgv, ...args], {
     detached: true,

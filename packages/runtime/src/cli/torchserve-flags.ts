@@ -5,8 +5,10 @@ export function torchserveArguments(args: readonly string[]): string[] {
   if (at < 0) return spelled;
   const both = spelled.includes('--start') && spelled.includes('--stop');
   if (both) throw new Error('--start and --stop exclude each other');
-  const command = spelled[at] === '--start' ? ['start'] : ['stop'];
-  return [...command, ...spelled.slice(0, at), ...spelled.slice(at + 1)];
+  const rest = [...spelled.slice(0, at), ...spelled.slice(at + 1)];
+  if (spelled[at] === '--stop') return ['stop', ...rest];
+  // As with TorchServe, whoever does not ask for the foreground gets the prompt back.
+  return rest.includes('--foreground') || rest.includes('--daemon') ? ['start', ...rest] : ['start', '--daemon', ...rest];
 }
 
 /** Flags of one dash pair that commander takes for the long form already, and TorchServe's abbreviations. */

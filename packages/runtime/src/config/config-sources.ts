@@ -1,8 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { environmentName, serverKeys } from './keys.js';
-import { decodeProperties, parseProperties } from './properties.js';
+import { readLog4jLevels } from './log4j.js';
+import { decodeProperties, parseProperties, type Property } from './properties.js';
 import type { ConfigProblem, Origin } from './server-config.js';
+import { findSnapshot, snapshotFolder } from './snapshot-files.js';
 import { nearest } from './suggest.js';
 
 /** The command line, as far as the configuration needs it. */
@@ -31,6 +33,8 @@ export interface SourcedText {
   readonly text: string;
   /** Before escapes were resolved; files only. */
   readonly raw?: string;
+  /** Before variables were put in; only where there were some. */
+  readonly original?: string;
   readonly origin: Origin;
 }
 
@@ -45,6 +49,7 @@ export function collectSources({ argv, env, cwd }: ConfigInput): Sources {
   const values = new Map(readFile({ argv, env, cwd }, problems));
   // TorchServe's flags may still be replaced by the environment; overrides may not.
   for (const [key, text, where] of flagValues(argv)) values.set(key, { text, origin: { source: 'command line', where } });
+  if (argv.logConfig !== undefined) readLogConfig(argv.logConfig, cwd, values, problems);
   for (const [key, text] of Object.entries(argv.overrides ?? {}))
     if (key === 'enable_envvars_config' || key === 'use_env_allowed_urls')
       values.set(key, { text, origin: { source: 'command line', where: `--set ${key}` } });
@@ -60,6 +65,29 @@ export function collectSources({ argv, env, cwd }: ConfigInput): Sources {
   return { values, problems };
 }
 
+/** Of a log4j2 file the levels count, where config.properties does not set them itself. */
+function readLogConfig(file: string, cwd: string, values: Map<string, SourcedText>, problems: ConfigProblem[]): void {
+  const report = (severity: ConfigProblem['severity'], message: string) =>
+    problems.push({ severity, key: 'log_level', where: '--log-config', message });
+  let text: string;
+  try {
+    text = readFileSync(resolve(cwd, file), 'utf8');
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    report('error', `Cannot read ${file}: ${code === 'ENOENT' ? 'there is no such file' : message}`);
+    return;
+  }
+  const { server, access, model } = readLog4jLevels(text);
+  const taken: string[] = [];
+  for (const [key, level] of Object.entries({ log_level: server, access_log_level: access, model_log_level: model })) {
+    if (level === undefined || values.has(key)) continue;
+    values.set(key, { text: level, origin: { source: 'command line', where: `--log-config ${file}` } });
+    taken.push(`${key}=${level}`);
+  }
+  const what = taken.length === 0 ? 'no level of it is used' : `of it ${taken.join(', ')} is used`;
+  report('info', `${file} is a log4j2 file: ${what}; appenders and patterns mean nothing here, see log_format and log_location`);
+}
+
 function flagValues(argv: CommandLineFlags): Array<[key: string, text: string, where: string]> {
   const found: Array<[string, string, string]> = [];
   if (argv.modelStore !== undefined) found.push(['model_store', argv.modelStore, '--model-store']);
@@ -68,7 +96,9 @@ function flagValues(argv: CommandLineFlags): Array<[key: string, text: string, w
   return found;
 }
 
-function readFile({ argv, env, cwd }: ConfigInput, problems: ConfigProblem[]): Map<string, SourcedText> {
+/** The configuration file, which a snapshot completes or takes the place of when nobody names one. */
+function readFile(input: ConfigInput, problems: ConfigProblem[]): Map<string, SourcedText> {
+  const { argv, env, cwd } = input;
   const fromEnv = env['TS_CONFIG_FILE'] === '' ? undefined : env['TS_CONFIG_FILE'];
   const label = fromEnv ?? argv.tsConfig ?? 'config.properties';
   const givenBy = fromEnv === undefined ? '--ts-config' : 'TS_CONFIG_FILE';
@@ -79,25 +109,38 @@ function readFile({ argv, env, cwd }: ConfigInput, problems: ConfigProblem[]): M
       where: 'TS_CONFIG_FILE',
       message: `TS_CONFIG_FILE names ${fromEnv}, so --ts-config ${argv.tsConfig} is not read`,
     });
-  let source: string;
+  const isNamed = fromEnv !== undefined || argv.tsConfig !== undefined;
+  let source: string | undefined;
   try {
     source = decodeProperties(readFileSync(resolve(cwd, label)));
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    const isOptional = fromEnv === undefined && argv.tsConfig === undefined && code === 'ENOENT';
     const why = code === 'ENOENT' ? 'there is no such file' : message;
-    if (!isOptional)
+    if (isNamed || code !== 'ENOENT')
       problems.push({
         severity: 'error',
         key: givenBy,
         where: givenBy,
         message: `Cannot read the configuration file ${label}: ${why}`,
       });
-    return new Map();
   }
-  const { properties, issues } = parseProperties(source);
-  for (const { severity, key, line, message } of issues) problems.push({ severity, key, where: `${label}:${line}`, message });
   const values = new Map<string, SourcedText>();
+  if (source !== undefined) {
+    const { properties, issues } = parseProperties(source);
+    for (const { severity, key, line, message } of issues) problems.push({ severity, key, where: `${label}:${line}`, message });
+    addProperties(properties, label, env, values, problems);
+  }
+  if (!isNamed && argv.ncs !== true) addSnapshot(input, source !== undefined, values, problems);
+  return values;
+}
+
+function addProperties(
+  properties: ReadonlyMap<string, Property>,
+  label: string,
+  env: NodeJS.ProcessEnv,
+  values: Map<string, SourcedText>,
+  problems: ConfigProblem[],
+): void {
   for (const { key, value, line, raw } of properties.values()) {
     const where = `${label}:${line}`;
     const text = value.replaceAll(/\$\$([^$]+)\$\$/g, (whole, name: string) => {
@@ -106,9 +149,41 @@ function readFile({ argv, env, cwd }: ConfigInput, problems: ConfigProblem[]): M
       problems.push({ severity: 'error', key, where, message: `${key} uses $$${name}$$, but the environment has no ${name}` });
       return whole;
     });
-    values.set(key, { text, raw, origin: { source: 'file', where } });
+    values.set(key, { text, raw, ...(text === value ? {} : { original: value }), origin: { source: 'file', where } });
   }
-  return values;
+}
+
+/** The last snapshot. A file that was written by hand beats its settings, and its models when the file asks for others than it did then. */
+function addSnapshot(
+  { argv, env, cwd }: ConfigInput,
+  hasFile: boolean,
+  values: Map<string, SourcedText>,
+  problems: ConfigProblem[],
+): void {
+  const location =
+    argv.overrides?.['log_location'] ?? (env['LOG_LOCATION'] || undefined) ?? values.get('log_location')?.text.trim() ?? 'logs';
+  const folder = snapshotFolder(resolve(cwd, location));
+  const explicit = (argv.models?.length ?? 0) > 0 || argv.overrides?.['load_models'] !== undefined;
+  const found = findSnapshot(folder, explicit ? [] : problems);
+  if (found === undefined) return;
+  const tell = (message: string) => problems.push({ severity: 'info', key: 'model_snapshot', where: found.path, message });
+  if (explicit) {
+    tell('the snapshot of the last run is not used, since --models says what to load');
+    return;
+  }
+  const same = (key: string) => (values.get(key)?.original ?? values.get(key)?.text) === found.properties.get(key)?.value;
+  if (hasFile && !(same('load_models') && same('models'))) {
+    tell('the snapshot of the last run is not used, since config.properties asks for other models than it did then');
+    return;
+  }
+  const without = '--ts-config FILE or --no-config-snapshots starts without it';
+  tell(
+    hasFile
+      ? `the models are those of this snapshot of the last run, all other settings those of config.properties; ${without}`
+      : `no configuration file is given, so settings and models are those of this snapshot of the last run; ${without}`,
+  );
+  const wanted = new Map([...found.properties].filter(([key]) => (hasFile ? key === 'model_snapshot' : true)));
+  addProperties(wanted, found.path, env, values, problems);
 }
 
 function readEnvironment(env: NodeJS.ProcessEnv, values: Map<string, SourcedText>, problems: ConfigProblem[]): void {

@@ -191,6 +191,11 @@ const usedKeys: readonly KeySpec[] = [
     defaultDoc: "`TMPDIR`, else the system's",
     from: 'onnxserve',
   }),
+  key('snapshot_max_files', integer(1, 100_000), 'Snapshots kept, the newest; see `--no-config-snapshots`.', {
+    default: '20',
+    unit: 'files',
+    from: 'onnxserve',
+  }),
   key('keep_alive_timeout', integer(0, maxSeconds), 'How long an idle connection stays open. 0: for ever.', {
     default: '75',
     unit: 's',

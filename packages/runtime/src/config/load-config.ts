@@ -2,10 +2,11 @@ import { accessSync, constants, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { resolve } from 'node:path';
 import { envelopes } from '../domain/envelope.js';
-import { type ConfigInput, collectSources } from './config-sources.js';
+import { type ConfigInput, collectSources, type SourcedText } from './config-sources.js';
 import { logLevels } from '../domain/log-levels.js';
 import { ConfigReader } from './config-reader.js';
 import { readGrpcListen } from './grpc-listen.js';
+import { findKey } from './keys.js';
 import { isSelfContained, type LoadModels, parseLoadModels } from './load-models.js';
 import type { LoadedConfig, ServerConfig } from './server-config.js';
 import { entriesOf, matchModels, readSnapshot, readStartupModels, type StartupModels } from './startup-models.js';
@@ -21,13 +22,6 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
   const sources = collectSources(input);
   const reader = new ConfigReader(sources.values, cwd, sources.problems);
   reader.checkKeys();
-  if (argv.logConfig !== undefined)
-    reader.report(
-      'info',
-      'log_level',
-      '--log-config names a log4j file, which has no meaning here; use log_level, log_format and log_location',
-    );
-
   const modelStore = reader.path('model_store');
   const logLocation = reader.path('log_location') ?? resolve(cwd, 'logs');
   const maxWorkersLimit = reader.number('max_workers_limit');
@@ -92,6 +86,7 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
     shutdownGrace: reader.number('shutdown_grace'),
     shutdownTimeout: reader.number('shutdown_timeout'),
     blacklistEnvVars: reader.regex('blacklist_env_vars'),
+    snapshotMaxFiles: reader.number('snapshot_max_files'),
   };
   reader.boolean('enable_envvars_config');
   reader.boolean('use_env_allowed_urls');
@@ -107,7 +102,30 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
   reader.show('temp_directory', config.tempDirectory);
   if (!reader.isSet('load_models') && config.loadModels.length > 0)
     reader.origins.set('load_models', reader.origin(modelsFromSnapshot ? 'model_snapshot' : 'models'));
-  return { config, origins: reader.origins, problems: reader.problems, texts: reader.texts };
+  return {
+    config,
+    origins: reader.origins,
+    problems: reader.problems,
+    texts: reader.texts,
+    snapshotValues: snapshotValues(sources.values, config, argv.tsConfig ?? env['TS_CONFIG_FILE']),
+  };
+}
+
+/** Keys of TorchServe that say how a snapshot came about. */
+const ownKeys = new Set(['model_snapshot', 'version', 'tsConfigFile', 'python']);
+
+function snapshotValues(
+  values: ReadonlyMap<string, SourcedText>,
+  { modelStore, workflowStore }: ServerConfig,
+  tsConfigFile: string | undefined,
+): Map<string, string> {
+  const kept = [...values].filter(([key]) => !ownKeys.has(key) && findKey(key)?.secret !== true);
+  return new Map([
+    ...kept.map(([key, { text, original }]) => [key, original ?? text] as const),
+    ...(modelStore === undefined ? [] : [['model_store', modelStore] as const]),
+    ...(workflowStore === undefined ? [] : [['workflow_store', workflowStore] as const]),
+    ...(tsConfigFile === undefined ? [] : [['tsConfigFile', tsConfigFile] as const]),
+  ]);
 }
 
 interface ModelsToLoad {

@@ -35,6 +35,10 @@ export interface StartupModelSettings {
   readonly responseTimeout?: number;
   readonly startupTimeout?: number;
   readonly runtimeType?: string;
+  /** Of a snapshot: `maxBatchDelay` is only what describe shows. */
+  readonly adaptive?: boolean;
+  /** Of a snapshot: the handler that was given at registration. */
+  readonly handler?: string;
 }
 
 /** The effective configuration of a server. Keys are TorchServe's, in camel case. */
@@ -116,6 +120,7 @@ export interface ServerConfig {
   /** Seconds after which a stopping server gives up waiting. */
   readonly shutdownTimeout: number;
   readonly blacklistEnvVars: string | undefined;
+  readonly snapshotMaxFiles: number;
 }
 
 /** Where a value came from. */
@@ -140,4 +145,6 @@ export interface LoadedConfig {
   readonly problems: readonly ConfigProblem[];
   /** The text of every key that was set or has a default, for display; may hold secrets. */
   readonly texts?: ReadonlyMap<string, string>;
+  /** What a snapshot keeps: the keys that somebody set, without secrets, variables as they were named. */
+  readonly snapshotValues?: ReadonlyMap<string, string>;
 }

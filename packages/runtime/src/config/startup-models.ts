@@ -7,9 +7,9 @@ export type StartupModels = Readonly<Record<string, Readonly<Record<string, Star
 type Report = (severity: ConfigProblem['severity'], key: string, message: string) => void;
 
 const integers = ['minWorkers', 'maxWorkers', 'batchSize', 'maxBatchDelay', 'responseTimeout', 'startupTimeout'] as const;
-const texts = ['marName', 'runtimeType'] as const;
+const texts = ['marName', 'runtimeType', 'handler'] as const;
 const ignored = ['parallelLevel', 'parallelType'];
-const known = [...integers, ...texts, 'defaultVersion', ...ignored];
+const known = [...integers, ...texts, 'defaultVersion', 'batchRelease', ...ignored];
 
 interface JsonRules {
   /** 0: a snapshot of a model scaled to nothing. */
@@ -84,7 +84,7 @@ function readSettings(path: string, settings: Record<string, unknown>, rules: Js
     const value = settings[name];
     if (value === undefined) continue;
     const isWorkers = name === 'minWorkers' || name === 'maxWorkers';
-    const least = isWorkers ? rules.leastWorkers : 1;
+    const least = isWorkers || name === 'maxBatchDelay' ? rules.leastWorkers : 1;
     const most = isWorkers ? rules.maxWorkersLimit : 2_147_483_647;
     const read = typeof value === 'string' && /^[+-]?\d+$/.test(value) ? Number(value) : value;
     if (typeof read === 'number' && Number.isInteger(read) && read >= least && read <= most) result[name] = read;
@@ -107,6 +107,7 @@ function readSettings(path: string, settings: Record<string, unknown>, rules: Js
   if (typeof isDefault === 'boolean') result.defaultVersion = isDefault;
   else if (isDefault !== undefined)
     report('error', `${path}.defaultVersion`, `${path}.defaultVersion is ${JSON.stringify(isDefault)}; it must be true or false`);
+  if (settings['batchRelease'] === 'adaptive') result.adaptive = true;
   if (result.minWorkers !== undefined && result.maxWorkers !== undefined && result.minWorkers > result.maxWorkers)
     report(
       'error',

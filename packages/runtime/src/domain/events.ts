@@ -47,7 +47,7 @@ export interface WorkerChanged {
 export interface ModelChanged {
   readonly model: string;
   readonly version: string;
-  readonly change: 'registered' | 'ready' | 'unregistered' | 'default' | 'failed';
+  readonly change: 'registered' | 'ready' | 'unregistered' | 'default' | 'scaled' | 'failed';
   readonly detail?: string;
 }
 export interface HandlerMetric {

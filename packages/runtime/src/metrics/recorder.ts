@@ -96,6 +96,7 @@ export class Recorder {
       }
       case 'ready':
       case 'default':
+      case 'scaled':
       case 'failed':
         return;
       default: {

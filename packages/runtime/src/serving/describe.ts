@@ -39,7 +39,7 @@ export function describeModel(model: ServedModel): ModelDescription {
     sequenceTimeoutMSec: config.sequenceTimeoutMSec ?? 0,
     maxNumSequence: config.maxNumSequence ?? 0,
     maxSequenceJobQueueSize: config.maxSequenceJobQueueSize ?? 0,
-    loadedAtStartup: model.loadedAtStartup,
+    loadedAtStartup: model.loadedAtStartup && !model.restored,
     workers: pool.workers.map(describeWorker),
     jobQueueStatus: {
       remainingCapacity: Math.max(0, settings.jobQueueSize - batcher.queued),

@@ -46,7 +46,7 @@ export class ModelServer implements ManagementService, InferenceService {
   #nextWorker: number;
   #draining: ServeError | undefined;
   /** Start-up models that could not even be registered: a server without them must not look fine. */
-  readonly #notRegistered: Array<Health['problems'][number]> = [];
+  readonly #notRegistered: Array<Health['problems'][number] & { readonly url: string }> = [];
 
   constructor(options: ModelServerOptions) {
     this.#options = options;
@@ -54,6 +54,15 @@ export class ModelServer implements ManagementService, InferenceService {
     options.logLevels?.watch(() => {
       for (const { pool } of this.models) for (const worker of pool.workers) worker.tellLogLevel();
     });
+  }
+
+  /** Urls of the start-up models that could not be registered. */
+  get notRegistered(): readonly string[] {
+    return this.#notRegistered.map(({ url }) => url);
+  }
+
+  isDefault(model: ServedModel): boolean {
+    return this.#table.find(model.name) === model;
   }
 
   get models(): readonly ServedModel[] {
@@ -133,7 +142,12 @@ export class ModelServer implements ManagementService, InferenceService {
       return await this.#registerAtStartup(startup);
     } catch (error) {
       const { reason, message } = toServeError(error);
-      this.#notRegistered.push({ model: startup.modelName ?? startup.url, reason, message: `${startup.url}: ${message}` });
+      this.#notRegistered.push({
+        url: startup.url,
+        model: startup.modelName ?? startup.url,
+        reason,
+        message: `${startup.url}: ${message}`,
+      });
       throw error;
     }
   }
@@ -143,12 +157,18 @@ export class ModelServer implements ManagementService, InferenceService {
       {
         url: startup.url,
         modelName: startup.modelName,
+        handler: startup.settings?.handler,
         defaultHandler: this.#options.config.defaultServiceHandler,
         trusted: true,
       },
       this.#options.archives,
     );
-    const model = await this.#add(archive, { initialWorkers: startup.workers }, startup.settings, true);
+    const model = await this.#add(
+      archive,
+      { initialWorkers: startup.workers, handler: startup.settings?.handler },
+      startup.settings,
+      true,
+    );
     if (startup.settings?.defaultVersion === true) this.#table.setDefault(model.name, model.version);
     const { minWorkers, maxWorkers } = model.settings;
     await model.pool.scale(minWorkers, maxWorkers);
@@ -203,6 +223,7 @@ export class ModelServer implements ManagementService, InferenceService {
     const shown = `Workers scaled to ${minWorkers} for model: ${modelName}`;
     const before = { min: model.pool.min, max: model.pool.max };
     const scaled = model.pool.scale(minWorkers, maxWorkers);
+    this.#publish(model, 'scaled');
     if (!synchronous) {
       this.#inBackground(scaled, model);
       return { state: 'started', status: 'Processing worker updates...' };
@@ -214,6 +235,7 @@ export class ModelServer implements ManagementService, InferenceService {
       // Nothing is gained by workers that cannot load; what ran before goes on.
       const ready = model.pool.ready;
       await model.pool.scale(Math.min(before.min, ready), Math.max(Math.min(before.max, ready), 0));
+      this.#publish(model, 'scaled');
       throw error;
     }
     return { state: 'done', status: shown };
@@ -255,7 +277,7 @@ export class ModelServer implements ManagementService, InferenceService {
       const message = `Model "${name}" version ${version} has ${healthy} of ${pool.min} workers${error === undefined ? '' : `: ${error.message}`}`;
       return [{ model: name, reason: error?.reason ?? 'worker-died', message }];
     });
-    problems.push(...this.#notRegistered);
+    problems.push(...this.#notRegistered.map(({ model, reason, message }) => ({ model, reason, message })));
     return { healthy: problems.length === 0, problems };
   }
 
@@ -359,7 +381,7 @@ export class ModelServer implements ManagementService, InferenceService {
       });
   }
 
-  #publish(model: ServedModel, change: 'registered' | 'ready' | 'unregistered'): void {
+  #publish(model: ServedModel, change: 'registered' | 'ready' | 'scaled' | 'unregistered'): void {
     modelChanged.publish({ model: model.name, version: model.version, change });
   }
 }

@@ -34,6 +34,10 @@ export class ServedModel {
   readonly settings: ModelSettings;
   readonly loadedAtStartup: boolean;
   readonly owner: string | undefined;
+  /** A handler that was named at registration, in the place of the archive's. */
+  readonly givenHandler: string | undefined;
+  /** A snapshot brought it back. */
+  readonly restored: boolean;
   readonly batcher: Batcher;
   readonly pool: Pool;
   readonly #cpus: number;
@@ -50,6 +54,8 @@ export class ServedModel {
     this.#warn = options.warn ?? (() => undefined);
     this.loadedAtStartup = options.loadedAtStartup;
     this.owner = options.owner;
+    this.givenHandler = options.given.handler;
+    this.restored = options.loadedAtStartup && config.modelsFromSnapshot === true;
     this.settings = effectiveSettings(archive, config, options.given, options.startup);
     const { settings } = this;
     this.batcher = new Batcher({

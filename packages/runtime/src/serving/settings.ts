@@ -1,4 +1,5 @@
 import type { ServerConfig, StartupModelSettings } from '../config/server-config.js';
+import type { ModelConfig } from '../config/model-config.js';
 import type { ModelArchive } from '../registry/model-archive.js';
 import type { RegisterOptions } from './management-service.js';
 
@@ -29,7 +30,8 @@ const DEFAULT_RETRY_WINDOW_S = 300;
 
 /**
  * The registration call beats `model-config.yaml`, which beats the `models` property, which beats the defaults. Worker counts alone
- * go the other way, as with TorchServe: those of `model-config.yaml` beat `initial_workers`.
+ * go the other way, as with TorchServe: those of `model-config.yaml` beat `initial_workers`. What a snapshot says of a model beats its
+ * `model-config.yaml`: it is what the last run had after every call.
  */
 export function effectiveSettings(
   archive: ModelArchive,
@@ -37,16 +39,20 @@ export function effectiveSettings(
   given: Partial<RegisterOptions>,
   startup: StartupModelSettings | undefined,
 ): ModelSettings {
-  const file = archive.config;
-  const delay = given.maxBatchDelay ?? file.maxBatchDelay ?? startup?.maxBatchDelay;
+  const restored = config.modelsFromSnapshot === true && startup !== undefined ? startup : undefined;
+  const file = restored === undefined ? archive.config : { ...archive.config, ...withoutUndefined(restored) };
+  const delay = restored?.adaptive === true ? undefined : (given.maxBatchDelay ?? file.maxBatchDelay ?? startup?.maxBatchDelay);
   const initial = given.initialWorkers ?? 0;
   const configured =
-    file.minWorkers !== undefined && file.minWorkers > 0 && (file.maxWorkers ?? file.minWorkers) >= file.minWorkers;
-  const minWorkers = configured ? file.minWorkers : (startup?.minWorkers ?? initial);
-  const maxWorkers = configured ? (file.maxWorkers ?? file.minWorkers) : (startup?.maxWorkers ?? minWorkers);
+    restored === undefined &&
+    file.minWorkers !== undefined &&
+    file.minWorkers > 0 &&
+    (file.maxWorkers ?? file.minWorkers) >= file.minWorkers;
+  const minWorkers = configured ? (file.minWorkers ?? 0) : (startup?.minWorkers ?? initial);
+  const maxWorkers = configured ? (file.maxWorkers ?? file.minWorkers ?? 0) : (startup?.maxWorkers ?? minWorkers);
   return {
     batchSize: Math.max(1, given.batchSize ?? file.batchSize ?? startup?.batchSize ?? 1),
-    maxBatchDelay: delay ?? DEFAULT_DELAY_MS,
+    maxBatchDelay: delay ?? restored?.maxBatchDelay ?? DEFAULT_DELAY_MS,
     delayIsExplicit: delay !== undefined,
     responseTimeout: given.responseTimeout ?? file.responseTimeout ?? startup?.responseTimeout ?? config.defaultResponseTimeout,
     startupTimeout: given.startupTimeout ?? file.startupTimeout ?? startup?.startupTimeout ?? config.defaultStartupTimeout,
@@ -58,4 +64,14 @@ export function effectiveSettings(
     minWorkers,
     maxWorkers: Math.max(minWorkers, maxWorkers),
   };
+}
+
+function withoutUndefined({
+  batchSize,
+  maxBatchDelay,
+  responseTimeout,
+  startupTimeout,
+}: StartupModelSettings): Partial<ModelConfig> {
+  const settings = { batchSize, maxBatchDelay, responseTimeout, startupTimeout };
+  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
 }
