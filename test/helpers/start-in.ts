@@ -40,7 +40,7 @@ export async function startIn(
   const ended = exit.then((code) => {
     throw new Error(`the server ended with ${code} instead of listening:\n${text}`);
   });
-  const { inference, management, metrics, failures = [] } = JSON.parse(await Promise.race([ready, ended])) as StartedHere;
+  const { inference, management, metrics, failures } = JSON.parse(await Promise.race([ready, ended])) as StartedHere;
   return {
     inference,
     management,
