@@ -267,6 +267,18 @@ describe('with files of an archive', () => {
       expect(json(together[3])).toEqual([[2, 4]]);
     });
 
+    it('takes a tensor of texts', async () => {
+      const payload = request({ tensors: { t: tensor('BYTES', [2], ['two', Buffer.from('one')]) } });
+      const wrong = request({ tensors: { t: tensor('FP32', [1], [1]) } });
+      const options = { session, directory, config: { normalize: false } };
+      const [both, none] = await runHandler(await loadBundledHandler('text_embedding'), [payload, wrong], options);
+      expect(json(both)).toEqual([
+        [2, 4],
+        [1, 2],
+      ]);
+      expect(none).toMatchObject({ ok: false, status: 400, error: { message: expect.stringContaining('BYTES tensor') } });
+    });
+
     it('normalises by default, and takes the first token on demand', async () => {
       const [unit] = await runHandler(await loadBundledHandler('text_embedding'), ['two'], { session, directory });
       expect((json(unit) as number[])[0]).toBeCloseTo(1 / Math.sqrt(5), 5);

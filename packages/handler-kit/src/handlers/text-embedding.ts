@@ -1,4 +1,5 @@
 import type { SessionHandle } from '../context.js';
+import { decodeText } from '../decode/charset.js';
 import { PredictionError } from '../errors.js';
 import { defineHandler } from '../handler.js';
 import { l2normalize } from '../postprocess/activation.js';
@@ -15,7 +16,7 @@ interface Texts {
 }
 
 /**
- * Text in, a vector out. Body: text, or JSON: a text, a list of texts, or either under `text`, `inputs` or `instances`. One text gives
+ * Text in, a vector out. Body: text, or JSON: a text, a list of texts, or either under `text`, `inputs` or `instances`; or a BYTES tensor. One text gives
  * its vector, a list a list of vectors. The archive holds `tokenizer.json`. Free keys of `model-config.yaml`:
  * `maxLength`, `pooling` (`mean` or `cls`), `normalize` (true), `tokenizer` (file name).
  */
@@ -58,6 +59,7 @@ export default defineHandler({
 });
 
 function textsOf(request: InferenceRequest): Texts {
+  if (request.tensors !== undefined) return { texts: textsOfTensors(request.tensors), asList: true };
   if (request.contentType !== 'application/json') return { texts: [request.text()], asList: false };
   let body = request.json();
   for (const key of ['instances', 'inputs', 'text']) {
@@ -68,6 +70,14 @@ function textsOf(request: InferenceRequest): Texts {
   const wrong = texts.findIndex((text) => typeof text !== 'string');
   if (wrong !== -1) throw new PredictionError(`text ${wrong} should be text, got ${typeof texts[wrong]}`, 400);
   return { texts: texts as string[], asList: Array.isArray(body) };
+}
+
+function textsOfTensors(tensors: NamedTensors): string[] {
+  const found = Object.values(tensors).find(({ datatype }) => datatype === 'BYTES');
+  if (!found) throw new PredictionError('text is wanted: send a BYTES tensor that holds the texts', 400);
+  const texts = found.data as ReadonlyArray<string | Uint8Array>;
+  if (texts.length === 0) throw new PredictionError('the list of texts is empty', 400);
+  return texts.map((text) => (typeof text === 'string' ? text : decodeText(text, undefined)));
 }
 
 function feedsFor(session: SessionHandle, encoded: NamedTensors): NamedTensors {
