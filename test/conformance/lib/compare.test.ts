@@ -47,7 +47,8 @@ describe('every recorded HTTP exchange', () => {
 });
 
 it('finds every setup of the tree', () => {
-  const folders = readdirSync(join(home, 'torchserve')).sort();
+  const entries = readdirSync(join(home, 'torchserve'), { withFileTypes: true });
+  const folders = entries.flatMap((entry) => (entry.isDirectory() ? [entry.name] : [])).sort();
   expect(readSetups(home).map(({ name }) => name)).toEqual(['kserve', 'triton', ...folders]);
 });
 
