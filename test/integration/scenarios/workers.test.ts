@@ -91,7 +91,7 @@ describe('a worker that dies', () => {
       return /loaded in \d+ ms/.test(lines) ? lines : undefined;
     }, 'the log tells that it is back');
     const line = said.split('\n').find((text) => text.includes('SIGKILL'));
-    expect(line).toMatch(new RegExp(`kit|W-${id}`));
+    expect(line).toContain(`W-${id}-kit_1.0`);
   });
 });
 
