@@ -15,7 +15,7 @@ const levels = [
   ['workers', 'worker'],
   ['serving'],
   ['metrics', 'listeners'],
-  ['server'],
+  ['server', 'moving'],
   ['cli', 'doctor', 'tune', 'console', 'jobs'],
 ];
 const levelOf = new Map(levels.flatMap((rooms, level) => rooms.map((room) => [room, level])));

@@ -2,7 +2,11 @@ import type { Command } from 'commander';
 import { formatEffectiveConfig } from '../config/effective.js';
 import type { ServerConfig } from '../config/server-config.js';
 import { toServeError } from '../domain/errors.js';
+import { runCheckTorchServe } from './check-torchserve.js';
 import { addConfigFlags, readConfig, reportProblems } from './config-flags.js';
+
+const exitStatus = `
+Exit status: 0 all is well, 1 something is wrong or cannot be read; with --from-torchserve also 3: there is work left.`;
 
 export function addCheck(program: Command): void {
   addConfigFlags(
@@ -10,8 +14,18 @@ export function addCheck(program: Command): void {
       .command('check')
       .description(
         'print the effective configuration with the origin of each value, open every start-up archive, and say what is wrong',
-      ),
-  ).action(async (_options, command: Command) => {
+      )
+      .option('--from-torchserve <dir>', 'say what becomes of a TorchServe directory: settings, archives, workflows, snapshots')
+      .option(
+        '--write <dir>',
+        'with --from-torchserve: unpack there what is to be worked on, with export scripts and handlers to write',
+      )
+      .option('--json', 'with --from-torchserve: print the report as JSON')
+      .addHelpText('after', exitStatus),
+  ).action(async (options: { fromTorchserve?: string; write?: string; json?: boolean }, command: Command) => {
+    if (options.fromTorchserve !== undefined) return await runCheckTorchServe(command);
+    if (options.write !== undefined || options.json === true)
+      throw new Error('--write and --json belong to --from-torchserve DIR');
     const { loaded } = readConfig(command);
     console.log(formatEffectiveConfig(loaded));
     const valid = reportProblems(loaded);
