@@ -57,6 +57,7 @@ describe('a directory made by the real archivers', () => {
       ['pickled.mar', 'work', 'model "pickled" version 1.0 needs an ONNX export and a TypeScript handler'],
       ['program.mar', 'work', 'model "program" version 1.0 needs an ONNX export and a TypeScript handler'],
       ['script.mar', 'work', 'model "script" version 1.0 needs an ONNX export'],
+      ['texts.mar', 'work', 'model "texts" version 1.0 needs an ONNX export and a TypeScript handler'],
     ]);
     expect(statusOf('Workflows')).toEqual([
       ['chain.war', 'works', 'workflow "chain": onnx_picture (model)'],
@@ -132,7 +133,7 @@ describe('a directory made by the real archivers', () => {
   });
 
   it('ends with 0 when all works, with 1 when something cannot be read', async () => {
-    for (const name of ['bert', 'detector', 'digits', 'echo', 'native', 'pickled', 'program', 'script'])
+    for (const name of ['bert', 'detector', 'digits', 'echo', 'native', 'pickled', 'program', 'script', 'texts'])
       rmSync(join(folder, `site/model-store/${name}.mar`));
     rmSync(join(folder, 'site/wf-store/say.war'));
     writeFileSync(
