@@ -27,7 +27,6 @@ DIR          folder of recorded setups; default: test/conformance
 
 /** Setups that wait for a part of the server, with that part. @type {Record<string, string>} */
 const notYet = {
-  T1: 'token authorization',
   triton: 'the Open Inference Protocol',
   kserve: 'the KServe V1 protocol',
 };

@@ -2,11 +2,15 @@ import { hostname } from 'node:os';
 import { availableCpus } from './config/cpu.js';
 import { snapshotFolder } from './config/snapshot-files.js';
 import type { ServerConfig } from './config/server-config.js';
+import type { TlsMaterial } from './listeners/tls.js';
+import type { Tokens } from './admission/tokens.js';
 import { resolveWorkersDefault } from './config/workers-default.js';
 import { type GrpcListeners, startGrpcListeners } from './listeners/grpc/start.js';
-import { tlsMaterial } from './listeners/grpc/tls.js';
 import { LogLevels } from './domain/log-levels.js';
 import { type Listeners, startListeners } from './listeners/start.js';
+import { readTls } from './listeners/tls.js';
+import { TlsWatch } from './listeners/tls-watch.js';
+import { describeTokens, makeTokens } from './admission/make-tokens.js';
 import { createMetrics } from './metrics/create-metrics.js';
 import type { ArchiveEnvironment } from './registry/archive-environment.js';
 import { cleanStaleTemp } from './registry/temp-space.js';
@@ -54,6 +58,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     tempDirectory: config.tempDirectory,
     allowedUrls: config.allowedUrls,
     limits: { maxArchiveSize: config.maxArchiveSize, maxArchiveRatio: config.maxArchiveRatio },
+    allowPrivate: config.allowPrivateUrls,
   };
   const models: ModelServer = new ModelServer({
     config,
@@ -74,8 +79,12 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     return { live: true, ready: problems.length === 0, problems };
   };
   let listeners: Listeners | undefined;
+  let tokens: Tokens | undefined;
+  let tls: TlsMaterial | undefined;
   let grpc: GrpcListeners;
   try {
+    tokens = makeTokens(config.tokens, (sentence) => logger.warn(sentence));
+    tls = usesTls(config) ? await readTls(config.tls) : undefined;
     listeners = await startListeners({
       config,
       inference: models,
@@ -86,6 +95,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       log: logger,
       logLevels: levels,
       readiness,
+      tokens,
+      tls,
     });
     grpc = await startGrpcListeners({
       config,
@@ -94,7 +105,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       readiness,
       version,
       sequenceKeys: { id: 'ts_request_sequence_id', start: 'ts_request_sequence_start', end: 'ts_request_sequence_end' },
-      ...(config.enableGrpcSsl ? { tls: await tlsMaterial(config) } : {}),
+      ...(config.enableGrpcSsl ? { tls } : {}),
+      ...(tokens === undefined ? {} : { authorizer: tokens }),
       log: logger,
     });
   } catch (error) {
@@ -105,6 +117,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const http = listeners;
   const addresses = { ...http.addresses, ...grpc.addresses };
   logger.info(addresses, 'listening');
+  if (tokens !== undefined) logger.info(describeTokens(config.tokens));
+  const watch = tls === undefined ? undefined : new TlsWatch(config.tls, (renewed) => http.renewTls(renewed), logger);
 
   const { snapshotValues } = options;
   const snapshots =
@@ -135,6 +149,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     http.drain();
     grpc.drain();
     if (config.shutdownGrace > 0) await new Promise((resolve) => setTimeout(resolve, config.shutdownGrace * 1000));
+    watch?.close();
     await snapshots?.close();
     const until = performance.now() + config.shutdownTimeout * 1000;
     await workflows.drain(models.drain(), config.shutdownTimeout * 1000);
@@ -144,6 +159,17 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     await metrics.close();
   };
   return { addresses, models, loaded, reopenLogs: () => metrics.reopenLogs(), close: () => (closing ??= close()) };
+}
+
+function usesTls({
+  inferenceAddress,
+  managementAddress,
+  metricsAddress,
+  enableGrpcSsl,
+  enableMetricsApi,
+}: ServerConfig): boolean {
+  const addresses = [inferenceAddress, managementAddress, ...(enableMetricsApi ? [metricsAddress] : [])];
+  return enableGrpcSsl || addresses.some(({ protocol }) => protocol === 'https');
 }
 
 function* gauges(models: readonly ServedModel[]) {

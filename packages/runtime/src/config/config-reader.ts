@@ -157,10 +157,7 @@ export class ConfigReader {
   address(key: string, role: ListenerRole): ListenAddress {
     const text = this.raw(key);
     try {
-      const address = parseListenAddress(text, role);
-      if (address.protocol === 'https')
-        this.report('error', key, `${key}=${text}: this version does not speak TLS; use http and let a proxy in front end TLS`);
-      return address;
+      return parseListenAddress(text, role);
     } catch (error) {
       this.#refuse(key, `${key}=${text}: ${(error as Error).message}`);
       return parseListenAddress(spec(key).default ?? '', role);

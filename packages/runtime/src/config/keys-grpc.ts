@@ -1,4 +1,4 @@
-import { boolean, integer, key, type KeySpec, path, text } from './key-spec.js';
+import { boolean, integer, key, type KeySpec, text } from './key-spec.js';
 
 const port = integer(0, 65_535);
 const milliseconds = integer(0, 2_147_483_647);
@@ -22,9 +22,5 @@ export const grpcKeys: readonly KeySpec[] = [
   key('grpc_management_max_connection_age_ms', milliseconds, age, { default: '0', unit: 'ms' }),
   key('grpc_inference_max_connection_age_grace_ms', milliseconds, grace, { default: '0', unit: 'ms' }),
   key('grpc_management_max_connection_age_grace_ms', milliseconds, grace, { default: '0', unit: 'ms' }),
-  key('enable_grpc_ssl', boolean, 'TLS on both gRPC listeners, with `certificate_file` and `private_key_file`.', {
-    default: 'false',
-  }),
-  key('private_key_file', path, 'TLS private key, a PEM file. Used by the gRPC listeners.'),
-  key('certificate_file', path, 'TLS certificate and those that vouch for it, a PEM file. Used by the gRPC listeners.'),
+  key('enable_grpc_ssl', boolean, 'TLS on both gRPC listeners, with the certificate of the others.', { default: 'false' }),
 ];

@@ -1,4 +1,4 @@
-import { boolean, integer, key, type KeyExtras, type KeySpec, number, path, text } from './key-spec.js';
+import { boolean, integer, key, type KeyExtras, type KeySpec, path, text } from './key-spec.js';
 
 const planned: KeyExtras = { status: 'planned' };
 const pointless: KeyExtras = { status: 'pointless' };
@@ -7,14 +7,6 @@ const threads = integer(0, 1024);
 
 /** Keys of TorchServe that files may hold and this version does not act on. */
 export const unusedKeys: readonly KeySpec[] = [
-  key('keystore', path, 'TLS key store. Let a proxy in front end TLS.', planned),
-  key('keystore_pass', text, 'Password of the key store.', { ...planned, secret: true }),
-  key('keystore_type', text, 'Kind of the key store.', planned),
-  key('token_expiration_min', number(0, Number.MAX_SAFE_INTEGER), 'How long a token lasts.', {
-    ...planned,
-    default: '60',
-    unit: 'min',
-  }),
   key('ts_header_key_sequence_id', text, 'Header with the id of a sequence.', { ...planned, default: 'ts_request_sequence_id' }),
   key('ts_header_key_sequence_start', text, 'Header that starts a sequence.', {
     ...planned,

@@ -1,6 +1,7 @@
 import { envelopes } from '../domain/envelope.js';
 import { address, boolean, choice, integer, json, key, type KeySpec, number, path, text } from './key-spec.js';
 import { grpcKeys } from './keys-grpc.js';
+import { securityKeys } from './keys-security.js';
 import { unusedKeys } from './keys-unused.js';
 
 const maxInt = 2_147_483_647;
@@ -136,15 +137,6 @@ const usedKeys: readonly KeySpec[] = [
   key('cors_allowed_headers', text, 'Value of `Access-Control-Allow-Headers`.'),
   key('initial_worker_port', integer(0, maxInt), 'First worker id. Workers open no port here.', { default: '9000' }),
   key('blacklist_env_vars', { kind: 'regex' }, 'Environment variables whose whole name matches are hidden from workers.'),
-  key(
-    'disable_token_authorization',
-    boolean,
-    'No tokens on any listener. This version checks none; `false` in the file is a warning.',
-    {
-      default: 'false',
-    },
-  ),
-  key('enable_model_api', boolean, 'Allow models to be registered and removed over the network.', { default: 'false' }),
   key('log_location', path, 'Folder of the log files; `LOG_LOCATION` replaces it.', { default: 'logs', from: 'onnxserve' }),
   key('metrics_location', path, 'Folder of the metrics logs; `METRICS_LOCATION` replaces it.', {
     defaultDoc: '`log_location`',
@@ -214,7 +206,7 @@ const usedKeys: readonly KeySpec[] = [
 ];
 
 /** Every key of `config.properties` that this server knows. */
-export const serverKeys: readonly KeySpec[] = [...usedKeys, ...grpcKeys, ...unusedKeys];
+export const serverKeys: readonly KeySpec[] = [...usedKeys, ...securityKeys, ...grpcKeys, ...unusedKeys];
 
 const byName = new Map(serverKeys.map((spec) => [spec.name, spec]));
 

@@ -48,7 +48,8 @@ describe('sources of values', () => {
       maxRequestSize: 6_553_500,
       allowedUrls: [],
       metricsMode: 'prometheus',
-      disableTokenAuthorization: false,
+      tokens: { required: new Set(), given: {}, keyFile: join(cwd, 'key_file.json'), lifetimeMinutes: 60 },
+      allowPrivateUrls: true,
       logLocation: join(cwd, 'logs'),
       metricsLocation: join(cwd, 'logs'),
       keepAliveTimeout: 75,
@@ -151,7 +152,7 @@ describe('sources of values', () => {
     it('only turns security flags on', () => {
       const file = `${store}disable_token_authorization=true\nenable_model_api=false\n`;
       const loaded = load({ file, argv: { disableTokenAuth: false, enableModelApi: true } });
-      expect(loaded.config).toMatchObject({ disableTokenAuthorization: true, enableModelApi: true });
+      expect(loaded.config).toMatchObject({ tokens: { required: new Set() }, enableModelApi: true });
       expect(loaded.origins.get('disable_token_authorization')?.source).toBe('file');
       expect(loaded.origins.get('enable_model_api')?.where).toBe('--enable-model-api');
     });
@@ -225,7 +226,6 @@ describe('mistakes in the file', () => {
     ['job_queue_sise=5', 'warning', 'did you mean job_queue_size?'],
     ['jobQueueSize=5', 'warning', 'did you mean job_queue_size?'],
     ['something_else=5', 'warning', 'unknown'],
-    ['keystore=keys.p12', 'warning', 'no effect in this version'],
     ['number_of_netty_threads=4', 'info', 'no effect'],
     ['vmargs=-Xmx1g', 'info', 'no effect'],
     ['log_location=C:\\models', 'warning', 'backslash'],
@@ -248,17 +248,57 @@ describe('mistakes in the file', () => {
 });
 
 describe('tokens', () => {
+  const required = (line: string, env: NodeJS.ProcessEnv = {}, argv: CommandLineFlags = {}) => [
+    ...load({ file: `${store}${line}\n`, env, argv }).config.tokens.required,
+  ];
+
   it.each([
-    ['disable_token_authorization=false', 'disable_token_authorization'],
-    ['management_address=http://0.0.0.0:8081', 'management_address'],
-  ])('%s is warned of, since no token is checked', (line, key) => {
-    expect(load({ file: `${store}${line}\n` }).problems).toMatchObject([{ severity: 'warning', key }]);
+    ['', []],
+    ['management_address=http://[::1]:1', []],
+    ['management_address=unix:/run/m', []],
+    ['inference_address=http://0.0.0.0:8080', []],
+    ['management_address=http://0.0.0.0:8081', ['management']],
+    ['grpc_management_address=0.0.0.0', ['management']],
+    ['disable_token_authorization=false', ['inference', 'management']],
+    ['disable_token_authorization=true\nmanagement_address=http://0.0.0.0:8081', []],
+  ])('with "%s" are needed by %j', (line, scopes) => expect(required(line)).toEqual(scopes));
+
+  it('are turned off by the flag', () => {
+    expect(required('disable_token_authorization=false', {}, { disableTokenAuth: true })).toEqual([]);
   });
 
-  it.each(['management_address=http://127.0.0.1:1', 'management_address=http://[::1]:1', 'management_address=unix:/run/m'])(
-    '%s is not',
-    (line) => expect(load({ file: `${store}${line}\n` }).problems).toEqual([]),
-  );
+  it('that are given are needed', () => {
+    expect(required('', { ONNXSERVE_INFERENCE_TOKEN: 'abc' })).toEqual(['inference']);
+    const { config } = load({
+      file: store,
+      env: { ONNXSERVE_MANAGEMENT_TOKEN_FILE: 'secret', ONNXSERVE_INFERENCE_TOKEN: ' abc ' },
+    });
+    expect(config.tokens.given).toEqual({
+      inference: { from: 'ONNXSERVE_INFERENCE_TOKEN', value: 'abc' },
+      management: { from: 'ONNXSERVE_MANAGEMENT_TOKEN_FILE', file: join(cwd, 'secret') },
+    });
+  });
+
+  it.each<[NodeJS.ProcessEnv, string, string, string]>([
+    [{ ONNXSERVE_INFERENCE_TOKEN: 'a b' }, '', 'error', 'one word'],
+    [{ ONNXSERVE_INFERENCE_TOKEN: 'a', ONNXSERVE_INFERENCE_TOKEN_FILE: 'b' }, '', 'error', 'both set'],
+    [{ ONNXSERVE_INFERENCE_TOKEN: 'a' }, 'disable_token_authorization=true', 'warning', 'nobody needs it'],
+  ])('%j is told of', (env, line, severity, part) => {
+    expect(load({ file: `${store}${line}\n`, env }).problems).toMatchObject([
+      { severity, message: expect.stringContaining(part) },
+    ]);
+  });
+});
+
+describe('archives from private addresses', () => {
+  it.each([
+    ['', true],
+    ['management_address=http://0.0.0.0:8081', false],
+    ['management_address=http://0.0.0.0:8081\nallow_private_urls=true', true],
+    ['allow_private_urls=false', false],
+  ])('with "%s": %s', (line, allowed) => {
+    expect(load({ file: `${store}${line}\n` }).config.allowPrivateUrls).toBe(allowed);
+  });
 });
 
 describe('models to load', () => {

@@ -9,6 +9,7 @@ import { readGrpcListen } from './grpc-listen.js';
 import { findKey } from './keys.js';
 import { isSelfContained, type LoadModels, parseLoadModels } from './load-models.js';
 import type { LoadedConfig, ServerConfig } from './server-config.js';
+import { managementIsLocal, readTokens } from './token-config.js';
 import { entriesOf, matchModels, readSnapshot, readStartupModels, type StartupModels } from './startup-models.js';
 
 export type { CommandLineFlags, ConfigInput } from './config-sources.js';
@@ -26,15 +27,22 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
   const logLocation = reader.path('log_location') ?? resolve(cwd, 'logs');
   const maxWorkersLimit = reader.number('max_workers_limit');
   const { loadModels, models, modelsFromSnapshot } = readModels(reader, maxWorkersLimit);
+  const managementAddress = reader.address('management_address', 'management');
+  const grpcManagement = readGrpcListen(reader, 'management');
   const config: ServerConfig = {
     inferenceAddress: reader.address('inference_address', 'inference'),
-    managementAddress: reader.address('management_address', 'management'),
+    managementAddress,
     metricsAddress: reader.address('metrics_address', 'metrics'),
     grpcInference: readGrpcListen(reader, 'inference'),
-    grpcManagement: readGrpcListen(reader, 'management'),
+    grpcManagement,
     enableGrpcSsl: reader.boolean('enable_grpc_ssl'),
-    privateKeyFile: reader.path('private_key_file'),
-    certificateFile: reader.path('certificate_file'),
+    tls: {
+      privateKeyFile: reader.path('private_key_file'),
+      certificateFile: reader.path('certificate_file'),
+      keystore: reader.path('keystore'),
+      keystorePass: reader.text('keystore_pass') ?? '',
+      keystoreType: /^jks$/i.test(reader.choice('keystore_type', ['PKCS12', 'pkcs12', 'JKS', 'jks'])) ? 'JKS' : 'PKCS12',
+    },
     modelStore,
     workflowStore: reader.path('workflow_store') ?? modelStore,
     loadModels,
@@ -69,7 +77,10 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
     corsAllowedMethods: reader.text('cors_allowed_methods'),
     corsAllowedHeaders: reader.text('cors_allowed_headers'),
     initialWorkerPort: reader.number('initial_worker_port'),
-    disableTokenAuthorization: reader.boolean('disable_token_authorization'),
+    tokens: readTokens(reader, env, cwd, { management: managementAddress, grpcManagement }),
+    allowPrivateUrls: reader.isSet('allow_private_urls')
+      ? reader.boolean('allow_private_urls')
+      : managementIsLocal({ management: managementAddress, grpcManagement }),
     enableModelApi: reader.boolean('enable_model_api'),
     logLocation,
     metricsLocation: reader.path('metrics_location') ?? logLocation,
@@ -91,7 +102,7 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
   reader.boolean('enable_envvars_config');
   reader.boolean('use_env_allowed_urls');
   checkModelStore(reader, config);
-  checkTokens(reader, config);
+  checkTls(reader, config);
   reader.show('model_store', config.modelStore ?? '');
   reader.show('workflow_store', config.workflowStore ?? '');
   reader.show('load_models', showEntries(config.loadModels));
@@ -178,25 +189,21 @@ function checkModelStore(reader: ConfigReader, config: ServerConfig): void {
   }
 }
 
-/** Whoever asks for tokens, or relies on them, must hear that nobody checks them. */
-function checkTokens(
-  reader: ConfigReader,
-  { disableTokenAuthorization, managementAddress: { host, path, text } }: ServerConfig,
-): void {
-  if (disableTokenAuthorization) return;
-  if (reader.isSet('disable_token_authorization'))
-    reader.report(
-      'warning',
-      'disable_token_authorization',
-      'disable_token_authorization=false asks for tokens, but this version checks none',
-    );
-  const isLocal = path !== undefined || host === 'localhost' || host === '::1' || host.startsWith('127.');
-  if (!isLocal)
-    reader.report(
-      'warning',
-      'management_address',
-      `management_address=${text} can be reached from other machines, and this version checks no tokens`,
-    );
+/** A TLS listener needs something to prove itself with; that its files are sound is found out when they are read. */
+function checkTls(reader: ConfigReader, config: ServerConfig): void {
+  const { tls } = config;
+  const wants = [
+    ['inference_address', config.inferenceAddress.protocol === 'https'],
+    ['management_address', config.managementAddress.protocol === 'https'],
+    ['metrics_address', config.metricsAddress.protocol === 'https'],
+    ['enable_grpc_ssl', config.enableGrpcSsl],
+  ] as const;
+  const first = wants.find(([, wanted]) => wanted)?.[0];
+  if (first === undefined) return;
+  if (tls.keystore !== undefined) return;
+  if (tls.certificateFile !== undefined && tls.privateKeyFile !== undefined) return;
+  const missing = (['certificate_file', 'private_key_file'] as const).filter((key) => !reader.isSet(key)).join(' and ');
+  reader.report('error', first, `${first} asks for TLS; set ${missing} (PEM files), or keystore (PKCS12)`);
 }
 
 function temporaryFolder(reader: ConfigReader, env: NodeJS.ProcessEnv, cwd: string): string {

@@ -1,3 +1,4 @@
+import type { Scope } from '../domain/authorization.js';
 import type { LogLevel } from '../domain/log-levels.js';
 import type { Envelope } from '../domain/envelope.js';
 
@@ -49,8 +50,7 @@ export interface ServerConfig {
   readonly grpcInference: GrpcListen;
   readonly grpcManagement: GrpcListen;
   readonly enableGrpcSsl: boolean;
-  readonly privateKeyFile: string | undefined;
-  readonly certificateFile: string | undefined;
+  readonly tls: TlsConfig;
   readonly modelStore: string | undefined;
   readonly workflowStore: string | undefined;
   /** What to load at start-up: `all`, or entries of `[name=]archive`. */
@@ -97,7 +97,9 @@ export interface ServerConfig {
   readonly corsAllowedMethods: string | undefined;
   readonly corsAllowedHeaders: string | undefined;
   readonly initialWorkerPort: number;
-  readonly disableTokenAuthorization: boolean;
+  readonly tokens: TokenConfig;
+  /** Archives may be fetched from loopback and private addresses. */
+  readonly allowPrivateUrls: boolean;
   readonly enableModelApi: boolean;
   readonly logLocation: string;
   readonly metricsLocation: string;
@@ -121,6 +123,27 @@ export interface ServerConfig {
   readonly shutdownTimeout: number;
   readonly blacklistEnvVars: string | undefined;
   readonly snapshotMaxFiles: number;
+}
+
+/** What TLS listeners prove themselves with: two PEM files, or a key store. */
+export interface TlsConfig {
+  readonly privateKeyFile: string | undefined;
+  readonly certificateFile: string | undefined;
+  readonly keystore: string | undefined;
+  readonly keystorePass: string;
+  readonly keystoreType: 'PKCS12' | 'JKS';
+}
+
+/** Who needs a token, and which. */
+export interface TokenConfig {
+  readonly required: ReadonlySet<Scope>;
+  /** Tokens that the operator chose, by value or in a file; `from` is the variable that says so. */
+  readonly given: Readonly<
+    Partial<Record<Scope, { readonly from: string; readonly value: string } | { readonly from: string; readonly file: string }>>
+  >;
+  /** Where the others are written. */
+  readonly keyFile: string;
+  readonly lifetimeMinutes: number;
 }
 
 /** Where a value came from. */

@@ -10,3 +10,12 @@ export interface Authorizer {
    */
   check(scope: Scope, authorization: string | undefined): ServeError | undefined;
 }
+
+export interface TokenService extends Authorizer {
+  /**
+   * Makes a new key for an API; the old one is void at once.
+   * @param type `inference` or `management`, as the caller named it
+   * @throws {ServeError} UNAUTHORIZED without the API key or for another type, RESOURCE_NOT_FOUND when no key is renewed here
+   */
+  refresh(authorization: string | undefined, type: string | undefined): void;
+}

@@ -1,6 +1,7 @@
 import { ServeError } from '../domain/errors.js';
 import { inferenceRoute } from '../protocol/torchserve/inference-route.js';
 import { segmentsOf } from '../protocol/torchserve/path.js';
+import { authorize } from './authorize.js';
 import { isPreflight } from './cors.js';
 import { Exchange, type ExchangeSettings, type ListenerName } from './exchange.js';
 import type { Handler } from './handler-chain.js';
@@ -31,6 +32,8 @@ export function dispatcher(chain: readonly Part[], settings: ExchangeSettings, w
         }
       }
       exchange.listener = first;
+      // Who has no token is told nothing of what is there.
+      if (first !== 'metrics') authorize(exchange, first);
       throw new ServeError('RESOURCE_NOT_FOUND', notFound(exchange.path, segments, names, where));
     } catch (error) {
       if (settings.cors.length > 0 && isPreflight(exchange.request)) exchange.empty(204);

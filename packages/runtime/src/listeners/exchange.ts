@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { TokenService } from '../domain/authorization.js';
 import { type Reason, ServeError, toServeError } from '../domain/errors.js';
 import { httpEnded } from '../domain/events.js';
 import { type StageTimes, monotonicNow } from '../domain/request.js';
@@ -23,6 +24,8 @@ export interface ExchangeSettings {
   readonly cors: readonly string[];
   readonly maxRequestSize: number;
   readonly log: ListenerLog | undefined;
+  /** Undefined: nobody needs a token. */
+  readonly tokens?: TokenService | undefined;
   /** True from the beginning of a shutdown: answers close their connection. */
   draining: boolean;
 }

@@ -1,8 +1,10 @@
 import { STATUS_CODES, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { SecureContextOptions } from 'node:tls';
 import { type FastifyInstance, fastify } from 'fastify';
 import { errorBody } from '../protocol/torchserve/error-body.js';
 import { requestId } from './request-id.js';
+import type { TlsMaterial } from './tls.js';
 
 /** Limits of the HTTP layer, in milliseconds and bytes. */
 export interface HttpLimits {
@@ -32,8 +34,16 @@ export function createHttpServer(options: {
   keepAliveTimeout: number;
   maxRequestSize: number;
   limits: HttpLimits;
+  tls?: TlsMaterial | undefined;
 }): FastifyInstance {
-  const { dispatch, keepAliveTimeout, maxRequestSize, limits } = options;
+  const { dispatch, keepAliveTimeout, maxRequestSize, limits, tls } = options;
+  const node = {
+    headersTimeout: Math.min(limits.headersTimeout, limits.requestTimeout),
+    maxHeaderSize: limits.maxHeaderSize,
+    connectionsCheckingInterval: limits.checkInterval,
+    // A missing Host header is answered, as TorchServe does.
+    requireHostHeader: false,
+  };
   const server = fastify({
     logger: false,
     keepAliveTimeout,
@@ -46,14 +56,8 @@ export function createHttpServer(options: {
       void reply.hijack();
       dispatch(request.raw, reply.raw);
     },
-    http: {
-      headersTimeout: Math.min(limits.headersTimeout, limits.requestTimeout),
-      maxHeaderSize: limits.maxHeaderSize,
-      connectionsCheckingInterval: limits.checkInterval,
-      // A missing Host header is answered, as TorchServe does.
-      requireHostHeader: false,
-    },
-  });
+    ...(tls === undefined ? { http: node } : { https: { ...node, ...tlsOptions(tls) } }),
+  }) as FastifyInstance;
   server.addHook('onRequest', (request, reply, _done) => {
     void reply.hijack();
     dispatch(request.raw, reply.raw);
@@ -83,6 +87,11 @@ export function createHttpServer(options: {
     response.end(body);
   });
   return server;
+}
+
+/** TLS 1.2 and 1.3. */
+export function tlsOptions({ key, certificate }: TlsMaterial): SecureContextOptions {
+  return { key, cert: certificate, minVersion: 'TLSv1.2' };
 }
 
 function answerClientError(limits: HttpLimits) {

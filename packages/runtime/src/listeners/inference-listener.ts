@@ -1,4 +1,4 @@
-import { ServeError } from '../domain/errors.js';
+import { ServeError, toServeError } from '../domain/errors.js';
 import type { InferenceService } from '../domain/request.js';
 import { type InferenceRoute, type PredictRoute, inferenceRoute } from '../protocol/torchserve/inference-route.js';
 import { modelDocument } from '../protocol/torchserve/openapi.js';
@@ -8,6 +8,7 @@ import type { WorkflowService } from '../serving/workflows/workflow-service.js';
 import type { Exchange } from './exchange.js';
 import type { Handler } from './handler-chain.js';
 import { invocationTarget } from './invocations.js';
+import { authorize } from './authorize.js';
 import { predict, receive } from './predict.js';
 import { predictWorkflow } from './workflow-routes.js';
 
@@ -27,8 +28,21 @@ export interface InferenceRooms {
 export function inferenceHandler(rooms: InferenceRooms): Handler {
   return (exchange, segments) => {
     const route = inferenceRoute(segments);
-    return route === undefined ? undefined : answer(exchange, route, rooms);
+    if (route === undefined) return undefined;
+    // Probes come from machines that have no token.
+    if (route.kind !== 'ping' && route.kind !== 'health') admit(exchange, route, rooms.inference);
+    return answer(exchange, route, rooms);
   };
+}
+
+function admit(exchange: Exchange, route: InferenceRoute, inference: InferenceService): void {
+  try {
+    authorize(exchange, 'inference');
+  } catch (error) {
+    if (route.kind === 'predict')
+      inference.refused({ id: exchange.id, modelName: route.model, modelVersion: route.version }, toServeError(error));
+    throw error;
+  }
 }
 
 async function answer(exchange: Exchange, route: InferenceRoute, rooms: InferenceRooms): Promise<void> {

@@ -1,10 +1,6 @@
 import type { FastifyInstance } from 'fastify';
+import { ListenError } from './listen-error.js';
 import type { ListenAddress } from '../config/server-config.js';
-
-/** A listener that could not be opened. */
-export class ListenError extends Error {
-  override readonly name = 'ListenError';
-}
 
 /**
  * Opens a server at an address.
@@ -12,9 +8,6 @@ export class ListenError extends Error {
  * @returns the address with the port that was given, `http://127.0.0.1:8080` or `unix:/path`
  */
 export async function listen(server: FastifyInstance, address: ListenAddress, setting: string): Promise<string> {
-  if (address.protocol === 'https') {
-    throw new ListenError(`${setting}=${address.text}: https is not supported yet; use http behind a proxy that ends TLS.`);
-  }
   try {
     if (address.path !== undefined) {
       await server.listen({ path: address.path });
@@ -26,7 +19,7 @@ export async function listen(server: FastifyInstance, address: ListenAddress, se
   }
   const at = server.server.address();
   const port = at !== null && typeof at === 'object' ? at.port : address.port;
-  return `http://${address.host.includes(':') ? `[${address.host}]` : address.host}:${port}`;
+  return `${address.protocol}://${address.host.includes(':') ? `[${address.host}]` : address.host}:${port}`;
 }
 
 function explain(error: NodeJS.ErrnoException, address: ListenAddress, setting: string): string {

@@ -1,4 +1,6 @@
+import type { TokenService } from '../domain/authorization.js';
 import { ServeError } from '../domain/errors.js';
+import { authorize } from './authorize.js';
 import { booleanParameter, listOptions, registerOptions, registerOptionsOfJson, scaleOptions } from './management-parameters.js';
 import { managementDocument } from '../protocol/torchserve/openapi-management.js';
 import { queryPairs } from '../protocol/torchserve/path.js';
@@ -23,22 +25,40 @@ export interface ManagementRooms {
 
 export function managementHandler(rooms: ManagementRooms): Handler {
   return (exchange, segments) => {
-    const [first, second = '', third = '', fourth] = segments;
-    if (first === 'models') {
-      if (second === '' && segments.length <= 2) return collection(exchange, rooms);
-      if (second === '' || segments.length > 4) return undefined;
-      if (segments.length === 4) {
-        return fourth === 'set-default' ? setDefault(exchange, second, third, rooms.management) : undefined;
-      }
-      return model(exchange, second, third === '' ? undefined : third, rooms);
-    }
-    if (first === 'logging' && segments.length === 1 && rooms.logLevels) return logging(exchange, rooms.logLevels, rooms.log);
-    if (first === 'workflows' && segments.length <= 2) return manageWorkflows(exchange, second, rooms.workflows);
-    if (first === 'v1' && second === 'models' && third !== '' && segments.length === 3) {
-      return modelReady(exchange, third.replace(/:.*$/s, ''), rooms.management);
-    }
-    return undefined;
+    const { tokens } = exchange.settings;
+    if (segments[0] === 'token' && segments.length === 1 && tokens !== undefined) return refreshToken(exchange, tokens);
+    const answer = operation(exchange, segments, rooms);
+    if (answer === undefined) return undefined;
+    authorize(exchange, 'management');
+    return answer();
   };
+}
+
+/** What a path asks for; undefined when it is not of this API. */
+function operation(exchange: Exchange, segments: readonly string[], rooms: ManagementRooms): (() => Promise<void>) | undefined {
+  const [first, second = '', third = '', fourth] = segments;
+  if (first === 'models') {
+    if (second === '' && segments.length <= 2) return () => collection(exchange, rooms);
+    if (second === '' || segments.length > 4) return undefined;
+    if (segments.length === 4) {
+      return fourth === 'set-default' ? () => setDefault(exchange, second, third, rooms.management) : undefined;
+    }
+    return () => model(exchange, second, third === '' ? undefined : third, rooms);
+  }
+  const { logLevels } = rooms;
+  if (first === 'logging' && segments.length === 1 && logLevels) return () => logging(exchange, logLevels, rooms.log);
+  if (first === 'workflows' && segments.length <= 2) return () => manageWorkflows(exchange, second, rooms.workflows);
+  if (first === 'v1' && second === 'models' && third !== '' && segments.length === 3) {
+    return () => modelReady(exchange, third.replace(/:.*$/s, ''), rooms.management);
+  }
+  return undefined;
+}
+
+/** Asks for the API key itself. */
+async function refreshToken(exchange: Exchange, tokens: TokenService): Promise<void> {
+  const type = queryPairs(exchange.search).find(([name]) => name === 'type')?.[1];
+  tokens.refresh(exchange.request.headers.authorization, type);
+  exchange.send(200, 'application/json', '\n');
 }
 
 async function collection(exchange: Exchange, { config, management }: ManagementRooms): Promise<void> {

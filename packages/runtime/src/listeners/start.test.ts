@@ -54,12 +54,6 @@ describe('addresses', () => {
     expect(response.statusCode).toBe(200);
     response.resume();
   });
-
-  it('of https are refused in words', async () => {
-    await expect(open({ metricsAddress: { ...anyPort(), protocol: 'https' } })).rejects.toThrow(
-      /metrics_address.*https is not supported/,
-    );
-  });
 });
 
 describe('the wrong listener', () => {

@@ -1,6 +1,8 @@
+import type { Server as SecureServer } from 'node:tls';
 import type { FastifyInstance } from 'fastify';
 import type { ListenAddress, ServerConfig } from '../config/server-config.js';
 import type { LogLevels } from '../domain/log-levels.js';
+import type { TokenService } from '../domain/authorization.js';
 import type { InferenceService } from '../domain/request.js';
 import type { ManagementService } from '../serving/management-service.js';
 import type { WorkflowService } from '../serving/workflows/workflow-service.js';
@@ -8,12 +10,13 @@ import { corsHeaders } from './cors.js';
 import { descriptionHandler } from './description.js';
 import { dispatcher, type Part, type Whereabouts } from './dispatcher.js';
 import type { ExchangeSettings, ListenerLog, ListenerName } from './exchange.js';
-import { createHttpServer, defaultLimits, type HttpLimits } from './http-server.js';
+import { createHttpServer, defaultLimits, type HttpLimits, tlsOptions } from './http-server.js';
 import { inferenceHandler, type Readiness } from './inference-listener.js';
 import { listen } from './listen.js';
 import { managementHandler } from './management-listener.js';
 import type { MetricsEndpoint } from './metrics-endpoint.js';
 import { metricsHandler } from './metrics-listener.js';
+import type { TlsMaterial } from './tls.js';
 
 export interface ListenersOptions {
   readonly config: ServerConfig;
@@ -26,6 +29,9 @@ export interface ListenersOptions {
   readonly log?: ListenerLog;
   readonly logLevels?: LogLevels;
   readonly limits?: Partial<HttpLimits>;
+  readonly tokens?: TokenService | undefined;
+  /** For the listeners whose address is https. */
+  readonly tls?: TlsMaterial | undefined;
 }
 
 export interface Listeners {
@@ -33,6 +39,8 @@ export interface Listeners {
   readonly addresses: Readonly<Record<'inference' | 'management', string>> & { readonly metrics: string | undefined };
   /** Readiness turns false, answers close their connections, idle connections end at once. */
   drain(): void;
+  /** New connections are made with another certificate. */
+  renewTls(tls: TlsMaterial): void;
   /** Stops listening and waits for what is in flight. */
   close(): Promise<void>;
 }
@@ -53,6 +61,7 @@ export async function startListeners(options: ListenersOptions): Promise<Listene
     cors: corsHeaders(config),
     maxRequestSize: config.maxRequestSize,
     log: options.log,
+    tokens: options.tokens,
     draining: false,
   };
   const limits = { ...defaultLimits, ...options.limits };
@@ -63,17 +72,21 @@ export async function startListeners(options: ListenersOptions): Promise<Listene
   ];
   const parts = config.enableMetricsApi ? all : all.filter((part) => part.name !== 'metrics');
   const servers: FastifyInstance[] = [];
+  const secure: SecureServer[] = [];
   const where: Whereabouts = {};
   try {
     for (const group of groupByAddress(parts, config)) {
       const names = group.map((part) => part.name);
+      const isSecure = addressOf(names[0] ?? 'inference', config).protocol === 'https';
       const describe: Part = { name: names[0] ?? 'inference', handle: descriptionHandler(names) };
       const server = createHttpServer({
         dispatch: dispatcher([describe, ...group], settings, where),
         keepAliveTimeout: config.keepAliveTimeout * 1000,
         maxRequestSize: config.maxRequestSize,
         limits,
+        tls: isSecure ? options.tls : undefined,
       });
+      if (isSecure) secure.push(server.server as unknown as SecureServer);
       servers.push(server);
       const [first] = names;
       if (first === undefined) continue;
@@ -91,6 +104,9 @@ export async function startListeners(options: ListenersOptions): Promise<Listene
   return {
     addresses: { inference: where.inference ?? '', management: where.management ?? '', metrics: where.metrics },
     drain,
+    renewTls: (tls) => {
+      for (const server of secure) server.setSecureContext(tlsOptions(tls));
+    },
     async close() {
       drain();
       await Promise.all(servers.map((server) => server.close()));
@@ -103,7 +119,7 @@ function groupByAddress(parts: readonly Part[], config: ServerConfig): Part[][] 
   for (const part of parts) {
     const address = addressOf(part.name, config);
     // Port 0 asks for any free port, so each gets its own.
-    const key = address.path ?? (address.port === 0 ? `${part.name}:0` : `${address.host}:${address.port}`);
+    const key = address.path ?? (address.port === 0 ? `${part.name}:0` : `${address.protocol}://${address.host}:${address.port}`);
     const group = groups.get(key);
     if (group) group.push(part);
     else groups.set(key, [part]);

@@ -21,6 +21,17 @@ export function checkAllowed(url: URL, patterns: readonly string[]): void {
   throw refused(`The url ${judged.href} is not allowed: ${how}.`);
 }
 
+/** Whether a pattern says this very host, so that whoever wrote it meant it: `http://10\\.0\\.0\\.5/.*`, not `http://.*`. */
+export function isNamed(url: URL, patterns: readonly string[]): boolean {
+  return patterns.some((pattern) => {
+    const plain = pattern.replaceAll(/\\([.\-\[\]:/])/g, '$1').toLowerCase();
+    return (
+      [`//${url.host}/`, `//${url.hostname}/`, `//${url.hostname}:`].some((host) => plain.includes(host)) &&
+      matches(pattern, url.href)
+    );
+  });
+}
+
 function matches(pattern: string, text: string): boolean {
   try {
     return new RegExp(`^(?:${pattern})$`, 'i').test(text);

@@ -10,8 +10,8 @@ export interface ArchiveEnvironment {
     /** Milliseconds for a whole download; default ten minutes. */
     readonly downloadTimeout?: number;
   };
-  /** For downloads; default the global one. */
-  readonly fetch?: typeof globalThis.fetch;
+  /** Loopback and private addresses may be fetched from; else only hosts that an entry of `allowedUrls` names. Default false. */
+  readonly allowPrivate?: boolean;
   /** Versions of the packages that the server brings to handlers; default those installed beside it. */
   readonly provides?: Readonly<Record<string, string>>;
 }

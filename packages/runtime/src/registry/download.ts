@@ -1,13 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { constants, createReadStream, createWriteStream } from 'node:fs';
-import { copyFile, link, lstat, readdir, rm, stat } from 'node:fs/promises';
+import { copyFile, link, lstat, readdir, realpath, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Readable, Transform } from 'node:stream';
+import { type Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { ServeError } from '../domain/errors.js';
-import { checkAllowed } from './allowed-urls.js';
+import { checkAllowed, isNamed } from './allowed-urls.js';
 import type { ArchiveEnvironment } from './archive-environment.js';
+import { httpGet } from './http-get.js';
 
 const maxRedirects = 5;
 const defaultTimeout = 600_000;
@@ -27,7 +28,7 @@ export async function download(url: URL, folder: string, env: ArchiveEnvironment
   try {
     await removeStaleParts(folder);
     const signal = AbortSignal.timeout(env.limits.downloadTimeout ?? defaultTimeout);
-    const source = url.protocol === 'file:' ? await openFile(url) : await openHttp(url, env, signal);
+    const source = url.protocol === 'file:' ? await openFile(url, env.allowedUrls) : await openHttp(url, env, signal);
     await pipeline(source, limiter(url, env.limits.maxArchiveSize), createWriteStream(part, { flags: 'wx' }), { signal });
     await place(part, target, name, folder);
     return target;
@@ -59,8 +60,11 @@ function fileNameOf(url: URL): string {
   throw new ServeError('DOWNLOAD_FAILED', `The url ${url.href} ends in no usable file name.`);
 }
 
-async function openFile(url: URL): Promise<Readable> {
+async function openFile(url: URL, allowedUrls: readonly string[]): Promise<Readable> {
   const path = fileURLToPath(url);
+  const real = pathToFileURL(await realpath(path));
+  // A link inside an allowed folder must not lead out of it.
+  if (real.href !== url.href) checkAllowed(real, allowedUrls);
   if (!(await stat(path)).isFile()) {
     throw new ServeError('DOWNLOAD_FAILED', `${path} is no file. Folders are registered by their name in the model store.`);
   }
@@ -68,32 +72,44 @@ async function openFile(url: URL): Promise<Readable> {
 }
 
 async function openHttp(start: URL, env: ArchiveEnvironment, signal: AbortSignal): Promise<Readable> {
-  const fetch = env.fetch ?? globalThis.fetch;
   let url = start;
   for (let hops = 0; hops <= maxRedirects; hops++) {
-    const response = await fetch(url, { redirect: 'manual', signal });
-    const location = response.headers.get('location');
-    if (response.status >= 300 && response.status < 400 && location !== null) {
-      await response.body?.cancel();
-      url = new URL(location, url);
-      if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-        throw new ServeError('MODEL_NOT_FOUND', `${start.href} redirects to ${url.href}; only http and https are followed.`);
-      }
+    const options = { signal, allowPrivate: env.allowPrivate ?? false, named: isNamed(url, env.allowedUrls) };
+    const response = await httpGet(url, options);
+    const { statusCode: status = 0 } = response;
+    const { location } = response.headers;
+    if (status >= 300 && status < 400 && location !== undefined) {
+      response.destroy();
+      url = redirected(start, url, location);
       checkAllowed(url, env.allowedUrls);
       continue;
     }
-    if (!response.ok || response.body === null) {
-      await response.body?.cancel();
-      throw new ServeError('DOWNLOAD_FAILED', `${url.href} answered with status ${response.status}.`);
+    if (status < 200 || status >= 300) {
+      response.destroy();
+      throw new ServeError('DOWNLOAD_FAILED', `${url.href} answered with status ${status}.`);
     }
-    const length = Number(response.headers.get('content-length') ?? 0);
-    if (length > env.limits.maxArchiveSize) {
-      await response.body.cancel();
+    if (Number(response.headers['content-length'] ?? 0) > env.limits.maxArchiveSize) {
+      response.destroy();
       throw tooLarge(url, env.limits.maxArchiveSize);
     }
-    return Readable.fromWeb(response.body);
+    return response;
   }
   throw new ServeError('DOWNLOAD_FAILED', `${start.href} redirects more than ${maxRedirects} times.`);
+}
+
+/** A redirect may lead to another place of the same host, nowhere else: what was allowed was this host. */
+function redirected(start: URL, from: URL, location: string): URL {
+  const to = URL.canParse(location, from.href) ? new URL(location, from) : undefined;
+  if (to === undefined) throw new ServeError('DOWNLOAD_FAILED', `${start.href} redirects to what is no url.`);
+  if (to.protocol !== 'http:' && to.protocol !== 'https:')
+    throw new ServeError('MODEL_NOT_FOUND', `${start.href} redirects to ${to.href}; only http and https are followed.`);
+  if (to.hostname !== start.hostname)
+    throw new ServeError(
+      'MODEL_NOT_FOUND',
+      `${start.href} redirects to another host, ${to.host}, which is not followed; register the url that it leads to.`,
+      { reason: 'url-not-allowed' },
+    );
+  return to;
 }
 
 function limiter(url: URL, limit: number): Transform {

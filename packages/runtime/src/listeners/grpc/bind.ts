@@ -1,12 +1,7 @@
 import { type Server, ServerCredentials } from '@grpc/grpc-js';
 import type { GrpcListen } from '../../config/server-config.js';
-import { ListenError } from '../listen.js';
-
-/** PEM texts of what a TLS listener proves itself with. */
-export interface TlsMaterial {
-  readonly key: Buffer;
-  readonly certificate: Buffer;
-}
+import { ListenError } from '../listen-error.js';
+import type { TlsMaterial } from '../tls.js';
 
 /**
  * Opens a server at an address.
@@ -33,7 +28,11 @@ export async function bind(
 
 function credentials(tls: TlsMaterial | undefined): ServerCredentials {
   if (tls === undefined) return ServerCredentials.createInsecure();
-  return ServerCredentials.createSsl(null, [{ private_key: tls.key, cert_chain: tls.certificate }], false);
+  return ServerCredentials.createSsl(
+    null,
+    [{ private_key: Buffer.from(tls.key), cert_chain: Buffer.from(tls.certificate) }],
+    false,
+  );
 }
 
 /** The library tells what happened only in the text of its error. */
