@@ -24,7 +24,7 @@ export function checkAllowed(url: URL, patterns: readonly string[]): void {
 /** Whether a pattern says this very host, so that whoever wrote it meant it: `http://10\\.0\\.0\\.5/.*`, not `http://.*`. */
 export function isNamed(url: URL, patterns: readonly string[]): boolean {
   return patterns.some((pattern) => {
-    const plain = pattern.replaceAll(/\\([.\-\[\]:/])/g, '$1').toLowerCase();
+    const plain = pattern.replaceAll(/\\([.\-[\]:/])/g, '$1').toLowerCase();
     return (
       [`//${url.host}/`, `//${url.hostname}/`, `//${url.hostname}:`].some((host) => plain.includes(host)) &&
       matches(pattern, url.href)
