@@ -1,4 +1,5 @@
 import type { Datatype } from './datatype.js';
+import type { SequenceHandle, SequencePlace } from './sequence.js';
 import type { NamedTensors } from './tensor.js';
 
 /** One input or output of a model. */
@@ -90,9 +91,16 @@ export interface BatchContext<State> extends LoadContext {
 }
 
 /** What a stage that runs for one request gets. */
-export interface HandlerContext<State> extends BatchContext<State> {
+export interface HandlerContext<State, SequenceState = unknown> extends BatchContext<State> {
   readonly request: InferenceRequestInfo;
   readonly response: ResponseControls;
+  /** The sequence of the request. @throws {Error} when the model has no `sequenceBatching` */
+  readonly sequence: SequenceHandle<SequenceState>;
+}
+
+/** What a stage that begins or ends a sequence gets. */
+export interface SequenceContext<State> extends BatchContext<State> {
+  readonly sequence: Pick<SequencePlace, 'id'>;
 }
 
 export interface InferenceRequestInfo {

@@ -7,6 +7,7 @@ import { parseMultipart } from './decode/multipart.js';
 import { stringify } from './encode/json.js';
 import { PredictionError } from './errors.js';
 import type { InferenceRequest, RequestPart, StandardSchema } from './request.js';
+import type { SequencePlace } from './sequence.js';
 import type { NamedTensors } from './tensor.js';
 
 /** What a server has before anything is decoded. */
@@ -27,6 +28,7 @@ export interface RequestInit {
   readonly value?: { readonly json: unknown } | undefined;
   readonly parameters?: Readonly<Record<string, string | number | boolean>> | undefined;
   readonly tensors?: NamedTensors | undefined;
+  readonly sequence?: SequencePlace | undefined;
   readonly signal: AbortSignal;
   /** Limit on the decompressed body in bytes; default 6,553,500, the server's own default. */
   readonly maxDecompressedBytes?: number;
@@ -72,6 +74,9 @@ class DecodingRequest implements InferenceRequest {
   }
   get tensors(): NamedTensors | undefined {
     return this.#init.tensors;
+  }
+  get sequence(): SequencePlace | undefined {
+    return this.#init.sequence;
   }
   get signal(): AbortSignal {
     return this.#init.signal;

@@ -8,4 +8,6 @@ export * from './handler.js';
 export { type Pad, type PadValues } from './pad.js';
 export * from './request.js';
 export { respond } from './respond.js';
+export * from './sequence.js';
+export * from './step.js';
 export * from './tensor.js';

@@ -1,3 +1,4 @@
+import type { SequencePlace } from './sequence.js';
 import type { NamedTensors } from './tensor.js';
 
 /** The part of the Standard Schema specification (standardschema.dev) that validation needs. */
@@ -45,6 +46,8 @@ export interface InferenceRequest {
   readonly parameters: Readonly<Record<string, string | number | boolean>>;
   /** Tensors of an Open Inference request; undefined for other protocols. */
   readonly tensors: NamedTensors | undefined;
+  /** Undefined when the model has no `sequenceBatching`. */
+  readonly sequence: SequencePlace | undefined;
   /** Aborts when the client leaves or the deadline passes. */
   readonly signal: AbortSignal;
 

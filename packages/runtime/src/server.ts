@@ -104,7 +104,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       management: models,
       readiness,
       version,
-      sequenceKeys: { id: 'ts_request_sequence_id', start: 'ts_request_sequence_start', end: 'ts_request_sequence_end' },
+      sequenceKeys: config.sequenceKeys,
       ...(config.enableGrpcSsl ? { tls } : {}),
       ...(tokens === undefined ? {} : { authorizer: tokens }),
       log: logger,
@@ -182,6 +182,7 @@ function* gauges(models: readonly ServedModel[]) {
       queueDepth: batcher.queued,
       oldestAgeSeconds: batcher.oldestAge,
       inFlight: batcher.pending - batcher.queued,
+      sequences: batcher.activeSequences,
       workers,
     };
   }

@@ -24,6 +24,8 @@ export interface PayloadRequest {
   readonly parameters?: Readonly<Record<string, string | number | boolean>>;
   readonly kind?: 'predict' | 'explain';
   readonly id?: string;
+  /** The sequence that the request belongs to, and its marks. */
+  readonly sequence?: { readonly id: string; readonly start?: boolean; readonly end?: boolean };
   readonly signal?: AbortSignal;
 }
 
@@ -55,6 +57,7 @@ export function toRequestInit(payload: Payload, number: number): RequestInit {
     body,
     ...(full.parameters === undefined ? {} : { parameters: full.parameters }),
     ...(full.tensors === undefined ? {} : { tensors: full.tensors }),
+    ...(full.sequence === undefined ? {} : { sequence: { start: false, end: false, ...full.sequence } }),
     signal: full.signal ?? new AbortController().signal,
     maxDecompressedBytes: Number.MAX_SAFE_INTEGER,
   };

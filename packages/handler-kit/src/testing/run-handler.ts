@@ -1,12 +1,15 @@
-import type { BatchContext, HandlerContext, LoadContext } from '../context.js';
+import type { BatchContext, LoadContext } from '../context.js';
 import { createRequest } from '../create-request.js';
 import { PredictionError } from '../errors.js';
 import type { AnyHandler, StagedHandler, WholeBatchHandler } from '../handler.js';
+import { SequenceStates } from '../sequence-states.js';
+import type { StepHandler } from '../step.js';
 import { tensorPostprocess, tensorPreprocess } from '../handlers/tensor.js';
-import type { InferenceRequest } from '../request.js';
 import { RecordedControls } from '../response-controls.js';
 import { encodeResult } from '../result.js';
 import { runSession } from './run-session.js';
+import type { Item } from './item.js';
+import { enterSequences, nextBatch, runSteps } from './run-steps.js';
 import { type Payload, toRequestInit } from './payload.js';
 import { type ModelOptions, type RecordedLog, type RecordedMetric, requestContext, testContext } from './test-context.js';
 
@@ -40,20 +43,10 @@ export type TestResult = TestAnswer | TestFailure;
 /** Results in the order of the payloads, and what the handler logged and measured. */
 export type TestResults = TestResult[] & { readonly logs: RecordedLog[]; readonly metrics: RecordedMetric[] };
 
-interface Item {
-  readonly request: InferenceRequest;
-  readonly ctx: HandlerContext<unknown>;
-  readonly response: RecordedControls;
-  features?: unknown;
-  outputs?: unknown;
-  result?: unknown;
-  error?: Error;
-}
-
 /**
  * Runs a handler in memory: load, the requests in batches as the server forms them, unload. A request that fails does
- * not touch the others; requests whose tensors differ in shape run apart.
- * @throws what `load` and `unload` throw
+ * not touch the others; requests whose tensors differ in shape run apart. A batch holds one request of each sequence, in order.
+ * @throws what `load`, `unload` and `endSequence` throw
  */
 export async function runHandler(
   handler: AnyHandler,
@@ -62,24 +55,36 @@ export async function runHandler(
 ): Promise<TestResults> {
   const { context, logs, metrics } = testContext(options);
   const state: unknown = await handler.load?.(context);
-  const items = payloads.map((payload, index) => newItem(context, state, payload, index + 1));
+  const shared: BatchContext<unknown> = { ...context, state };
+  const errors: unknown[] = [];
+  const sequences = new SequenceStates(handler, shared, (error) => errors.push(error));
+  const items = payloads.map((payload, index) => newItem(context, state, payload, index + 1, sequences));
   const size = Math.max(1, options.batchSize ?? items.length);
-  for (let at = 0; at < items.length; at += size) {
-    const batch = items.slice(at, at + size);
-    const shared: BatchContext<unknown> = { ...context, state };
-    if (isWhole(handler)) await handleBatch(handler, batch, shared);
-    else await runStages(handler, batch, shared);
+  if ('step' in handler && handler.step !== undefined) {
+    await runSteps(handler as StepHandler<unknown, unknown>, items, size, shared, sequences);
+  } else {
+    for (let left: readonly Item[] = items; left.length > 0;) {
+      const batch = nextBatch(left, size);
+      left = left.filter((item) => !batch.includes(item));
+      await enterSequences(batch, sequences);
+      const entered = batch.filter((item) => !item.error);
+      if (isWhole(handler)) await handleBatch(handler, entered, shared);
+      else await runStages(handler, entered, shared);
+      for (const item of batch) if (item.request.sequence?.end) await sequences.end(item.request.sequence.id, 'end');
+    }
   }
   const results = await Promise.all(items.map(finish));
+  await sequences.endAll('stop');
+  if (errors.length > 0) throw errors[0];
   await handler.unload?.(state);
   // Not enumerable, so that results compare as the plain array they are.
   return Object.defineProperties(results, { logs: { value: logs }, metrics: { value: metrics } }) as TestResults;
 }
 
-function newItem(context: LoadContext, state: unknown, payload: Payload, number: number): Item {
+function newItem(context: LoadContext, state: unknown, payload: Payload, number: number, sequences: SequenceStates): Item {
   const request = createRequest(toRequestInit(payload, number));
   const response = new RecordedControls();
-  return { request, response, ctx: requestContext(context, state, request, response) };
+  return { request, response, ctx: requestContext(context, state, request, response, sequences) };
 }
 
 function isWhole(handler: AnyHandler): handler is WholeBatchHandler<unknown> {

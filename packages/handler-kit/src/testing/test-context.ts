@@ -11,6 +11,7 @@ import type {
 } from '../context.js';
 import type { InferenceRequest } from '../request.js';
 import type { RecordedControls } from '../response-controls.js';
+import { noSequence, type SequenceStates } from '../sequence-states.js';
 
 /** What a handler has emitted through `ctx.metrics`. */
 export interface RecordedMetric {
@@ -58,9 +59,18 @@ export function requestContext(
   state: unknown,
   request: InferenceRequest,
   response: RecordedControls,
+  sequences: SequenceStates,
 ): HandlerContext<unknown> {
-  const { id, kind, signal } = request;
-  return { ...base, state, request: { id, kind, signal }, response };
+  const { id, kind, signal, sequence } = request;
+  return {
+    ...base,
+    state,
+    request: { id, kind, signal },
+    response,
+    get sequence() {
+      return sequence === undefined ? noSequence(base.model.name) : sequences.handle(sequence.id, sequence);
+    },
+  };
 }
 
 function modelInfo({ name = 'test', version = '1.0', directory = '.', config = {} }: ModelOptions): ModelInfo {

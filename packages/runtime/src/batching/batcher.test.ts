@@ -23,6 +23,8 @@ class FakeSlot implements Slot {
   recall(count: number): void {
     this.recalls.push(count);
   }
+  endSequence(): void {}
+  sequencesEnded(): void {}
   get sizes(): number[] {
     return this.batches.map(({ length }) => length);
   }

@@ -1,10 +1,14 @@
-import { batchDispatched, requestEnded } from '../domain/events.js';
-import { ServeError } from '../domain/errors.js';
-import { monotonicNow, type PredictReply, type PredictRequest, type StageTimes } from '../domain/request.js';
+import { batchDispatched } from '../domain/events.js';
+import type { ServeError } from '../domain/errors.js';
+import { monotonicNow, type PredictReply, type PredictRequest, type SequenceMark, type StageTimes } from '../domain/request.js';
+import { publishEnd } from './ended.js';
 import type { Job, Slot } from './job.js';
-import { decide } from './policy.js';
+import { decide, type Release } from './policy.js';
 import { JobQueue } from './queue.js';
 import { Recall } from './recall.js';
+import { queueFull, ticketless } from './refusals.js';
+import type { SequenceSettings } from './sequence.js';
+import { Sequences } from './sequences.js';
 import { LONGEST_TIMER, watch } from './watch.js';
 
 export interface BatcherSettings {
@@ -16,6 +20,8 @@ export interface BatcherSettings {
   readonly useJobTicket: boolean;
   /** Milliseconds from arrival to the last useful moment of an answer; 0: no limit. */
   readonly clientTimeout: number;
+  /** Requests belong to sequences; undefined: each stands for itself. */
+  readonly sequences?: SequenceSettings | undefined;
 }
 
 /** The queue of one model version and the loop that hands its items to workers. */
@@ -23,7 +29,9 @@ export class Batcher {
   readonly #settings: BatcherSettings;
   readonly #queue = new JobQueue();
   readonly #slots: Slot[] = [];
+  readonly #sequences: Sequences | undefined;
   #wholeBatch = false;
+  #continuous = false;
   #nextId = 1;
   #timer: NodeJS.Timeout | undefined;
   readonly #recall = new Recall(this.#slots, () => this.#queue.length);
@@ -37,10 +45,22 @@ export class Batcher {
 
   constructor(settings: BatcherSettings) {
     this.#settings = settings;
+    if (settings.sequences === undefined) return;
+    const { model, version } = settings;
+    this.#sequences = new Sequences({
+      settings: { model, version, ...settings.sequences },
+      fail: (job, error) => this.fail(job, error),
+      changed: () => this.#pumpSoon(),
+    });
   }
 
   get queued(): number {
-    return this.#queue.length;
+    return this.#sequences === undefined ? this.#queue.length : this.#queue.length + this.#sequences.waiting;
+  }
+
+  /** Sequences that have a place now; undefined for a model without sequences. */
+  get activeSequences(): number | undefined {
+    return this.#sequences?.size;
   }
 
   /** Accepted and not yet answered, waiting ones included. */
@@ -50,12 +70,16 @@ export class Batcher {
 
   /** Seconds. */
   get oldestAge(): number {
-    const oldest = this.#queue.peek();
-    return oldest === undefined ? 0 : (monotonicNow() - oldest.enqueuedAt) / 1e9;
+    const since = Math.min(this.#queue.peek()?.enqueuedAt ?? Infinity, this.#sequences?.oldestAt ?? Infinity);
+    return since === Infinity ? 0 : (monotonicNow() - since) / 1e9;
   }
 
   set wholeBatch(value: boolean) {
     this.#wholeBatch = value;
+  }
+
+  set continuous(value: boolean) {
+    this.#continuous = value;
   }
 
   /**
@@ -64,10 +88,10 @@ export class Batcher {
    */
   submit(request: PredictRequest, unserved?: ServeError): Promise<PredictReply> {
     // What came in this turn and can go to a worker does not count as waiting.
-    if (this.#pumpScheduled && (this.#queue.length >= this.#settings.jobQueueSize || this.#settings.useJobTicket)) this.pump();
-    const refusal = this.#refusal(unserved);
+    if (this.#pumpScheduled && (this.#queue.length >= this.#settings.jobQueueSize || this.#asksNow)) this.pump();
+    const refusal = this.#refusal(request, unserved);
     if (refusal !== undefined) {
-      this.#publish(request, refusal, monotonicNow(), undefined, 0, undefined, 0);
+      publishEnd(this.#settings, { request, since: monotonicNow(), error: refusal });
       return Promise.reject(refusal);
     }
     return new Promise<PredictReply>((resolve, reject) => {
@@ -82,15 +106,23 @@ export class Batcher {
         deadline,
         state: { at: 'queue' },
         suspect: false,
+        sequence: undefined,
         unwatch: undefined,
         resolve,
         reject,
       };
       this.#inFlight++;
-      this.#queue.push(job);
+      const mark = this.#markOf(request);
+      if (mark === undefined) this.#queue.push(job);
+      else this.#sequences!.add(job, mark);
       if (request.client !== undefined || deadline !== undefined) watch(job, this.#abandon);
       this.#pumpSoon();
     });
+  }
+
+  /** Whether there is room depends on what goes to a worker in this turn. */
+  get #asksNow(): boolean {
+    return this.#settings.useJobTicket || this.#sequences !== undefined;
   }
 
   attach(slot: Slot): void {
@@ -103,13 +135,30 @@ export class Batcher {
     const at = this.#slots.indexOf(slot);
     if (at >= 0) this.#slots.splice(at, 1);
     slot.accepting = false;
+    this.#sequences?.detach(slot);
     const left = [...slot.jobs];
     slot.jobs.clear();
     return left;
   }
 
+  /** The worker is to stop and gets no new sequences. @returns true as long as it has some, whose members it still gets */
+  retire(slot: Slot): boolean {
+    return this.#sequences?.retire(slot) ?? false;
+  }
+
+  /** A worker has answered an item, or dropped it. */
+  released(job: Job, ok: boolean): void {
+    if (job.sequence !== undefined) this.#sequences!.released(job, ok);
+  }
+
   /** Items that a worker has not begun go back to their place in the queue. */
   putBack(jobs: readonly Job[]): void {
+    if (this.#sequences !== undefined) {
+      for (const job of jobs) {
+        if (job.state.at === 'worker') job.state.slot.jobs.delete(job);
+        if (job.sequence !== undefined) this.#sequences.putBack(job);
+      }
+    }
     const live = jobs.filter((job) => job.state.at === 'worker');
     for (const job of live) {
       if (job.state.at === 'worker') job.state.slot.jobs.delete(job);
@@ -123,20 +172,21 @@ export class Batcher {
   succeed(job: Job, reply: PredictReply): void {
     if (!this.#settle(job)) return;
     const bytes = Buffer.isBuffer(reply.body) ? reply.body.length : 0;
-    this.#publish(job.request, undefined, job.enqueuedAt, reply.stages, reply.batchSize, reply.workerId, bytes, reply.status);
+    const { stages, batchSize, workerId, status } = reply;
+    publishEnd(this.#settings, { request: job.request, since: job.enqueuedAt, stages, batchSize, workerId, bytes, status });
     job.resolve(reply);
   }
 
   /** The end of an answer whose stream was handed out before. */
   streamed(job: Job, end: { stages: StageTimes; status: number; bytes: number; workerId: string }): void {
     if (!this.#settle(job)) return;
-    this.#publish(job.request, undefined, job.enqueuedAt, end.stages, 1, end.workerId, end.bytes, end.status);
+    publishEnd(this.#settings, { request: job.request, since: job.enqueuedAt, batchSize: 1, ...end });
   }
 
   fail(job: Job, error: ServeError, stages?: StageTimes, batchSize = 0): void {
     const workerId = job.state.at === 'worker' ? job.state.slot.workerId : undefined;
     if (!this.#settle(job)) return;
-    this.#publish(job.request, error, job.enqueuedAt, stages, batchSize, workerId, 0);
+    publishEnd(this.#settings, { request: job.request, since: job.enqueuedAt, error, stages, batchSize, workerId });
     job.reject(error);
   }
 
@@ -145,6 +195,7 @@ export class Batcher {
     this.#closed = error;
     this.#ended = failWaiting;
     if (failWaiting) this.failWaiting(error);
+    this.#sequences?.close(failWaiting ? error : undefined);
   }
 
   /** Resolves when nothing is accepted and unanswered. */
@@ -174,20 +225,25 @@ export class Batcher {
     } finally {
       this.#pumping = false;
     }
-    if (this.#queue.length === 0) this.#recall.consider();
+    if (this.#queue.length === 0 && this.#sequences === undefined) this.#recall.consider();
   }
 
   #step(): boolean {
     const oldest = this.#queue.peek();
-    if (oldest === undefined) return false;
+    if (oldest === undefined && this.#sequences === undefined) return false;
     const slots = this.#slots.filter((slot) => slot.accepting && !holdsSuspect(slot));
-    if (oldest.suspect)
+    if (oldest?.suspect === true)
       return this.#dispatchAlone(
         oldest,
         slots.find((slot) => slot.jobs.size === 0),
       );
-    if (oldest.request.kind === 'describe')
-      return this.#dispatchAlone(oldest, slots.sort((a, b) => a.jobs.size - b.jobs.size)[0]);
+    if (
+      oldest?.request.kind === 'describe' &&
+      this.#dispatchAlone(oldest, slots.toSorted((a, b) => a.jobs.size - b.jobs.size)[0])
+    )
+      return true;
+    if (this.#sequences !== undefined) return this.#sequenceStep(slots);
+    if (oldest === undefined || oldest.request.kind === 'describe') return false;
     const decision = decide({
       queued: this.#queue.length,
       oldestAge: (monotonicNow() - oldest.enqueuedAt) / 1e6,
@@ -195,13 +251,14 @@ export class Batcher {
       maxBatchDelay: this.#settings.maxBatchDelay,
       wholeBatch: this.#wholeBatch,
       prefetch: this.#settings.useJobTicket ? 0 : 1,
+      continuous: this.#continuous,
       slots: slots.map((slot) => ({ items: slot.jobs.size })),
     });
     switch (decision.kind) {
       case 'idle':
         return false;
       case 'wait':
-        this.#timer = setTimeout(() => this.pump(), Math.min(Math.ceil(decision.ms), LONGEST_TIMER));
+        this.#wait(decision.ms);
         return false;
       case 'dispatch': {
         const jobs: Job[] = [];
@@ -216,6 +273,32 @@ export class Batcher {
     }
   }
 
+  #sequenceStep(slots: readonly Slot[]): boolean {
+    const { batchSize, maxBatchDelay, useJobTicket } = this.#settings;
+    const decision = this.#sequences!.queue.next(slots, monotonicNow(), {
+      batchSize,
+      maxBatchDelay,
+      wholeBatch: this.#wholeBatch,
+      prefetch: useJobTicket ? 0 : 1,
+      continuous: this.#continuous,
+    });
+    switch (decision.kind) {
+      case 'idle':
+        return false;
+      case 'wait':
+        this.#wait(decision.ms);
+        return false;
+      case 'dispatch':
+        for (const job of decision.jobs) this.#sequences!.handed(job, decision.slot);
+        this.#dispatch(decision.slot, decision.jobs, decision.release);
+        return true;
+    }
+  }
+
+  #wait(ms: number): void {
+    this.#timer = setTimeout(() => this.pump(), Math.min(Math.ceil(ms), LONGEST_TIMER));
+  }
+
   /** A describe request asks the handler about itself and shares no batch; a suspect has a worker to itself. */
   #dispatchAlone(job: Job, slot: Slot | undefined): boolean {
     if (slot === undefined) return false;
@@ -224,7 +307,7 @@ export class Batcher {
     return true;
   }
 
-  #dispatch(slot: Slot, jobs: readonly Job[], release: 'full' | 'delay' | 'idle' | 'prefetch'): void {
+  #dispatch(slot: Slot, jobs: readonly Job[], release: Release): void {
     if (slot.jobs.size === 0) slot.progressAt = monotonicNow();
     for (const job of jobs) {
       job.state = { at: 'worker', slot, running: false };
@@ -240,29 +323,23 @@ export class Batcher {
   /** Answers what waits, because no worker can take it. */
   failWaiting(error: ServeError): void {
     for (const job of this.#queue.drain()) this.fail(job, error);
+    this.#sequences?.failUnplaced(error);
   }
 
-  #refusal(unserved: ServeError | undefined): ServeError | undefined {
-    const { model, version, jobQueueSize, useJobTicket } = this.#settings;
+  #refusal(request: PredictRequest, unserved: ServeError | undefined): ServeError | undefined {
     if (this.#closed !== undefined) return this.#closed;
-    if (unserved !== undefined) return unserved;
-    if (useJobTicket && (this.#queue.length > 0 || !this.#slots.some((slot) => slot.accepting && slot.jobs.size === 0))) {
-      return new ServeError(
-        'QUEUE_FULL',
-        `Model "${model}" version ${version} has no free worker and useJobTicket accepts no waiting requests.`,
-        {
-          retryAfter: 1,
-        },
-      );
-    }
-    if (this.#queue.length >= jobQueueSize) {
-      return new ServeError(
-        'QUEUE_FULL',
-        `The queue of model "${model}" version ${version} is full: ${this.#queue.length} requests wait, the limit is ${jobQueueSize} (jobQueueSize in model-config.yaml, job_queue_size in config.properties).`,
-        { retryAfter: 1 },
-      );
-    }
-    return undefined;
+    const mark = this.#markOf(request);
+    if (unserved !== undefined && !(mark !== undefined && this.#sequences!.placed(mark.id))) return unserved;
+    const { useJobTicket, jobQueueSize } = this.#settings;
+    const waiting = this.queued;
+    const noTicket = useJobTicket && (waiting > 0 || !this.#slots.some((slot) => slot.accepting && slot.jobs.size === 0));
+    if (noTicket) return ticketless(this.#settings);
+    if (waiting >= jobQueueSize) return queueFull(this.#settings, waiting);
+    return mark === undefined ? undefined : this.#sequences!.refusal(mark);
+  }
+
+  #markOf(request: PredictRequest): SequenceMark | undefined {
+    return this.#sequences === undefined || request.kind === 'describe' ? undefined : request.sequence;
   }
 
   readonly #abandon = (job: Job, error: ServeError): void => {
@@ -270,6 +347,11 @@ export class Batcher {
       case 'settled':
         return;
       case 'queue':
+        if (job.sequence !== undefined) {
+          this.fail(job, error);
+          this.#sequences!.abandoned(job);
+          return;
+        }
         this.#queue.remove(job);
         break;
       case 'worker':
@@ -301,33 +383,6 @@ export class Batcher {
       for (const resolve of waiting) resolve();
     }
     return true;
-  }
-
-  #publish(
-    request: PredictRequest,
-    error: ServeError | undefined,
-    since: number,
-    stages: StageTimes | undefined,
-    batchSize: number,
-    workerId: string | undefined,
-    responseBytes: number,
-    status?: number,
-  ): void {
-    if (!requestEnded.active || request.kind === 'describe') return;
-    requestEnded.publish({
-      model: this.#settings.model,
-      version: this.#settings.version,
-      requestedVersion: request.modelVersion,
-      requestId: request.id,
-      outcome: error === undefined ? 'ok' : error.code,
-      reason: error?.reason,
-      status: status ?? error?.status,
-      stages,
-      totalNs: monotonicNow() - since,
-      batchSize,
-      workerId,
-      responseBytes,
-    });
   }
 }
 

@@ -1,5 +1,7 @@
+import type { SequenceEndReason } from '@onnxserve/handler-kit';
 import type { ServeError } from '../domain/errors.js';
 import type { PredictReply, PredictRequest } from '../domain/request.js';
+import type { Sequence } from './sequence.js';
 
 /** A request in the hands of the batcher. Settled exactly once; later attempts are ignored. */
 export interface Job {
@@ -11,6 +13,8 @@ export interface Job {
   state: JobState;
   /** It was with a worker that died or hung, and may have been the reason: it is handed out again alone. */
   suspect: boolean;
+  /** The sequence that it is a member of. */
+  sequence: Sequence | undefined;
   /** Ends the watch over its client and its deadline. */
   unwatch: (() => void) | undefined;
   readonly resolve: (reply: PredictReply) => void;
@@ -35,4 +39,8 @@ export interface Slot {
   cancel(job: Job): void;
   /** Asks for up to `count` items back that are not in a run. */
   recall(count: number): void;
+  /** The state that it keeps for a sequence is no longer needed. */
+  endSequence(number: number, reason: SequenceEndReason): void;
+  /** No sequence is left that kept it from stopping. */
+  sequencesEnded(): void;
 }

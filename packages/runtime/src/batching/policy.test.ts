@@ -8,6 +8,7 @@ const base: PolicyInput = {
   maxBatchDelay: undefined,
   wholeBatch: false,
   prefetch: 1,
+  continuous: false,
   slots: [{ items: 0 }],
 };
 const slots = (...items: number[]) => items.map((it) => ({ items: it }));
@@ -59,8 +60,27 @@ function* grid(): Generator<PolicyInput> {
           for (const wholeBatch of [true, false])
             for (const prefetch of [0, 1] as const)
               for (const load of loads)
-                yield { batchSize, queued, maxBatchDelay, oldestAge, wholeBatch, prefetch, slots: slots(...load) };
+                yield* [true, false].map((continuous) => ({
+                  ...{ batchSize, queued, maxBatchDelay, oldestAge, wholeBatch, prefetch, continuous, slots: slots(...load) },
+                }));
 }
+
+describe('a continuous batch', () => {
+  it.each<[string, Partial<PolicyInput>, Decision]>([
+    ['is joined at once', { slots: slots(1) }, { kind: 'dispatch', slot: 0, count: 1, release: 'join' }],
+    [
+      'is joined without a delay',
+      { maxBatchDelay: 100, slots: slots(2) },
+      { kind: 'dispatch', slot: 0, count: 1, release: 'join' },
+    ],
+    ['is never overfilled', { queued: 9, slots: slots(3) }, { kind: 'dispatch', slot: 0, count: 1, release: 'join' }],
+    ['has nobody wait in the worker', { queued: 9, slots: slots(4) }, { kind: 'idle' }],
+    ['of one takes the next when the first is done', { batchSize: 1, slots: slots(1) }, { kind: 'idle' }],
+    ['begins after the delay', { maxBatchDelay: 100, oldestAge: 40 }, { kind: 'wait', ms: 60 }],
+  ])('%s', (_, input, decision) => {
+    expect(decide({ ...base, ...input, continuous: true })).toEqual(decision);
+  });
+});
 
 describe('always', () => {
   it('hands over at least one item, never more than a batch, than there are, or than a worker may hold', () => {

@@ -15,10 +15,12 @@ export interface PolicyInput {
   readonly wholeBatch: boolean;
   /** Batches beyond the running one that a worker may hold: 1, or 0 to keep the next one here. */
   readonly prefetch: 0 | 1;
+  /** Items join and leave a running batch between its steps. */
+  readonly continuous: boolean;
   readonly slots: readonly SlotLoad[];
 }
 
-export type Release = 'full' | 'delay' | 'idle' | 'prefetch';
+export type Release = 'full' | 'delay' | 'idle' | 'prefetch' | 'join';
 
 export type Decision =
   /** Hand `count` items to `slots[slot]` and ask again. */
@@ -34,14 +36,19 @@ export type Decision =
  * With a `maxBatchDelay` the meaning is TorchServe's: a batch leaves when it is full or when its oldest item has waited
  * that long, measured from its arrival. Without one a batch leaves as soon as a worker can take it; what comes meanwhile
  * joins it in the worker up to `batchSize`, so a busy worker runs full batches and an idle one never waits.
+ *
+ * What joins a running batch never waits, and nothing is handed over beyond `batchSize`: who joins is decided when there is room.
  */
 export function decide(input: PolicyInput): Decision {
   if (input.queued === 0 || input.slots.length === 0) return { kind: 'idle' };
   let best = 0;
   for (let i = 1; i < input.slots.length; i++) if (input.slots[i]!.items < input.slots[best]!.items) best = i;
   const held = input.slots[best]!.items;
-  const capacity = input.batchSize * (1 + input.prefetch);
+  const capacity = input.batchSize * (1 + (input.continuous ? 0 : input.prefetch));
   if (held >= capacity) return { kind: 'idle' };
+  if (input.continuous && held > 0) {
+    return { kind: 'dispatch', slot: best, count: Math.min(input.queued, capacity - held), release: 'join' };
+  }
 
   const full = input.queued >= input.batchSize;
   if (input.batchSize === 1) {

@@ -1,18 +1,11 @@
 import { boolean, integer, key, type KeyExtras, type KeySpec, path, text } from './key-spec.js';
 
-const planned: KeyExtras = { status: 'planned' };
 const pointless: KeyExtras = { status: 'pointless' };
 const undocumented: KeyExtras = { status: 'pointless', environment: false };
 const threads = integer(0, 1024);
 
 /** Keys of TorchServe that files may hold and this version does not act on. */
 export const unusedKeys: readonly KeySpec[] = [
-  key('ts_header_key_sequence_id', text, 'Header with the id of a sequence.', { ...planned, default: 'ts_request_sequence_id' }),
-  key('ts_header_key_sequence_start', text, 'Header that starts a sequence.', {
-    ...planned,
-    default: 'ts_request_sequence_start',
-  }),
-  key('ts_header_key_sequence_end', text, 'Header that ends a sequence.', { ...planned, default: 'ts_request_sequence_end' }),
   key('plugins_path', path, 'Folder of Java plugins; they cannot run here.', pointless),
   key('ts_open_inference_protocol', text, 'The paths under `/v2` need no switch here.', pointless),
   key('number_of_netty_threads', threads, 'Threads of the Java front; Node needs none.', pointless),

@@ -135,6 +135,11 @@ const usedKeys: readonly KeySpec[] = [
   key('cors_allowed_origin', text, 'Value of `Access-Control-Allow-Origin`.'),
   key('cors_allowed_methods', text, 'Value of `Access-Control-Allow-Methods`.'),
   key('cors_allowed_headers', text, 'Value of `Access-Control-Allow-Headers`.'),
+  key('ts_header_key_sequence_id', text, 'Header, or gRPC metadata, that names the sequence of a request.', {
+    default: 'ts_request_sequence_id',
+  }),
+  key('ts_header_key_sequence_start', text, 'Header that begins a sequence.', { default: 'ts_request_sequence_start' }),
+  key('ts_header_key_sequence_end', text, 'Header that ends a sequence.', { default: 'ts_request_sequence_end' }),
   key('initial_worker_port', integer(0, maxInt), 'First worker id. Workers open no port here.', { default: '9000' }),
   key('blacklist_env_vars', { kind: 'regex' }, 'Environment variables whose whole name matches are hidden from workers.'),
   key('log_location', path, 'Folder of the log files; `LOG_LOCATION` replaces it.', { default: 'logs', from: 'onnxserve' }),

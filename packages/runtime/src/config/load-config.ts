@@ -76,6 +76,11 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
     corsAllowedOrigin: reader.text('cors_allowed_origin'),
     corsAllowedMethods: reader.text('cors_allowed_methods'),
     corsAllowedHeaders: reader.text('cors_allowed_headers'),
+    sequenceKeys: {
+      id: headerName(reader, 'ts_header_key_sequence_id'),
+      start: headerName(reader, 'ts_header_key_sequence_start'),
+      end: headerName(reader, 'ts_header_key_sequence_end'),
+    },
     initialWorkerPort: reader.number('initial_worker_port'),
     tokens: readTokens(reader, env, cwd, { management: managementAddress, grpcManagement }),
     allowPrivateUrls: reader.isSet('allow_private_urls')
@@ -216,4 +221,11 @@ function temporaryFolder(reader: ConfigReader, env: NodeJS.ProcessEnv, cwd: stri
 function showEntries(entries: LoadModels): string {
   if (entries === 'all') return entries;
   return entries.map(({ name, url }) => (name === undefined ? url : `${name}=${url}`)).join(', ');
+}
+
+/** Header names are compared in lower case. */
+function headerName(reader: ConfigReader, key: string): string {
+  const name = (reader.text(key) ?? '').trim().toLowerCase();
+  if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name)) reader.report('error', key, `"${name}" cannot be the name of a header`);
+  return name;
 }

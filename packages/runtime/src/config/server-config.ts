@@ -1,6 +1,7 @@
 import type { Scope } from '../domain/authorization.js';
 import type { LogLevel } from '../domain/log-levels.js';
 import type { Envelope } from '../domain/envelope.js';
+import type { SequenceKeys } from '../domain/sequence-keys.js';
 
 /** Where a listener binds. */
 export interface ListenAddress {
@@ -96,6 +97,8 @@ export interface ServerConfig {
   readonly corsAllowedOrigin: string | undefined;
   readonly corsAllowedMethods: string | undefined;
   readonly corsAllowedHeaders: string | undefined;
+  /** Lower-case names of the headers, gRPC metadata or inputs that place a request in a sequence. */
+  readonly sequenceKeys: SequenceKeys;
   readonly initialWorkerPort: number;
   readonly tokens: TokenConfig;
   /** Archives may be fetched from loopback and private addresses. */

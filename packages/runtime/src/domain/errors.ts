@@ -19,6 +19,7 @@ export type ErrorCode =
   | 'UNAUTHORIZED'
   | 'MODEL_NOT_READY'
   | 'QUEUE_FULL'
+  | 'SEQUENCE_ENDED'
   | 'DRAINING'
   | 'CANCELLED'
   | 'DEADLINE_EXCEEDED'
@@ -47,6 +48,10 @@ export type Reason =
   | 'workers-starting'
   | 'workers-too-few'
   | 'queue-full'
+  | 'too-many-sequences'
+  | 'sequence-queue-full'
+  | 'sequence-expired'
+  | 'sequence-lost'
   | 'queue-timeout'
   | 'response-timeout'
   | 'worker-died'
@@ -79,6 +84,7 @@ const defaultReason: Record<ErrorCode, Reason> = {
   UNAUTHORIZED: 'unauthorized',
   MODEL_NOT_READY: 'not-ready',
   QUEUE_FULL: 'queue-full',
+  SEQUENCE_ENDED: 'sequence-lost',
   DRAINING: 'draining',
   CANCELLED: 'cancelled',
   DEADLINE_EXCEEDED: 'queue-timeout',

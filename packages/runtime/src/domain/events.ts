@@ -23,7 +23,7 @@ export interface BatchDispatched {
   readonly version: string;
   readonly workerId: string;
   readonly items: number;
-  readonly release: 'full' | 'delay' | 'idle' | 'prefetch' | 'rerun';
+  readonly release: 'full' | 'delay' | 'idle' | 'prefetch' | 'join' | 'rerun';
 }
 export interface BatchRan {
   readonly model: string;

@@ -16,6 +16,8 @@ export interface SequenceMark {
   readonly id: string;
   readonly start: boolean;
   readonly end: boolean;
+  /** The server chose the id: until its first answer the client does not know it. */
+  readonly made?: boolean;
 }
 
 /** One inference request as the front knows it. Nothing in it is decoded: that is the worker's work. */

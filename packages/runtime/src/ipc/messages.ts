@@ -1,3 +1,4 @@
+import type { SequenceEndReason } from '@onnxserve/handler-kit';
 import type { OnnxOptions } from '../config/model-config.js';
 import type { ErrorCode, Reason } from '../domain/errors.js';
 import type { LogLevel } from '../domain/log-levels.js';
@@ -32,6 +33,8 @@ export interface LoadSpec {
   readonly maxResponseSize: number;
   /** What bodies are taken out of unless their path says otherwise. */
   readonly envelope: Envelope | undefined;
+  /** Requests belong to sequences. */
+  readonly sequences: boolean;
 }
 
 export interface WireItem {
@@ -47,8 +50,18 @@ export interface WireItem {
   /** Named inputs that the body is made of: name and length of each. */
   readonly parts?: ReadonlyArray<readonly [name: string, length: number]>;
   readonly envelope?: Envelope | 'none';
+  readonly sequence?: WireSequence;
   readonly receivedAt: number;
   readonly deadline?: number;
+}
+
+/** The sequence of an item. */
+export interface WireSequence {
+  /** The same for all items that share state. */
+  readonly number: number;
+  readonly id: string;
+  readonly start: boolean;
+  readonly end: boolean;
 }
 
 export interface WireError {
@@ -68,6 +81,8 @@ export type ToWorker =
   | { readonly type: 'recall'; readonly count: number }
   /** So many bytes of a stream were taken by the client. */
   | { readonly type: 'taken'; readonly job: number; readonly bytes: number }
+  /** A sequence has ended: its state is dropped. */
+  | { readonly type: 'end-sequence'; readonly number: number; readonly reason: SequenceEndReason }
   | { readonly type: 'stop' };
 
 export interface WireSignature {
@@ -81,6 +96,8 @@ export interface LoadedInfo {
   readonly outputs: readonly WireSignature[];
   readonly providers: readonly string[];
   readonly wholeBatch: boolean;
+  /** Requests join and leave a running batch. */
+  readonly continuous: boolean;
   readonly loadMs: number;
 }
 

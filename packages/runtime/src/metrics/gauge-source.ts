@@ -10,6 +10,8 @@ export interface ModelGauges {
   readonly oldestAgeSeconds: number;
   /** Requests that workers hold. */
   readonly inFlight: number;
+  /** Sequences that have a place; undefined: the model has none. */
+  readonly sequences?: number | undefined;
   /** Workers by state. */
   readonly workers: Readonly<Record<string, number>>;
 }
@@ -18,12 +20,13 @@ export interface ModelGauges {
 export type GaugeSource = () => Iterable<ModelGauges>;
 
 export function pullGauges(registry: MetricRegistry, source: GaugeSource): void {
-  const { queueDepth, queueOldestAge, inFlight, workers } = registry.built;
-  for (const family of [queueDepth, queueOldestAge, inFlight, workers]) family.clear();
+  const { queueDepth, queueOldestAge, inFlight, sequences, workers } = registry.built;
+  for (const family of [queueDepth, queueOldestAge, inFlight, sequences, workers]) family.clear();
   for (const now of source()) {
     queueDepth.series(now.model, now.version).set(now.queueDepth);
     queueOldestAge.series(now.model, now.version).set(now.oldestAgeSeconds);
     inFlight.series(now.model, now.version).set(now.inFlight);
+    if (now.sequences !== undefined) sequences.series(now.model, now.version).set(now.sequences);
     for (const [state, count] of Object.entries(now.workers)) workers.series(now.model, now.version, state).set(count);
   }
 }

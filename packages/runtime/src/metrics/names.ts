@@ -157,7 +157,7 @@ export const families = {
     'counter',
     'batches',
     ['model', 'version', 'reason'],
-    'Batches by what released them: full, delay, idle (a worker was free), prefetch, rerun.',
+    'Batches by what released them: full, delay, idle (a worker was free), prefetch, join (a running batch had room), rerun.',
   ),
   queueDepth: own('onnxserve_queue_depth', 'gauge', 'requests', model, 'Requests that wait for a worker now.'),
   queueOldestAge: own(
@@ -168,6 +168,13 @@ export const families = {
     'How long the oldest waiting request has waited; 0 when none waits.',
   ),
   inFlight: own('onnxserve_in_flight', 'gauge', 'requests', model, 'Requests that workers hold now.'),
+  sequences: own(
+    'onnxserve_sequences',
+    'gauge',
+    'sequences',
+    model,
+    'Sequences that have a place now; the limit is maxNumSequence.',
+  ),
   workers: own('onnxserve_workers', 'gauge', 'workers', ['model', 'version', 'state'], 'Workers by state.'),
   workerRestarts: own(
     'onnxserve_worker_restarts_total',
@@ -227,7 +234,7 @@ export const families = {
 export type FamilyKey = keyof typeof families;
 
 export const stages = ['queue', 'preprocess', 'wait', 'inference', 'postprocess', 'encode'] as const;
-export const releases = ['full', 'delay', 'idle', 'prefetch', 'rerun'] as const;
+export const releases = ['full', 'delay', 'idle', 'prefetch', 'join', 'rerun'] as const;
 
 /** Reasons that may become a label; any other is counted as `other`. */
 export const knownReasons: ReadonlySet<string> = new Set([
@@ -243,6 +250,10 @@ export const knownReasons: ReadonlySet<string> = new Set([
   'workers-starting',
   'workers-too-few',
   'queue-full',
+  'too-many-sequences',
+  'sequence-queue-full',
+  'sequence-expired',
+  'sequence-lost',
   'queue-timeout',
   'response-timeout',
   'worker-died',

@@ -1,3 +1,4 @@
+import type { LoadedInfo } from '../ipc/messages.js';
 import type { Worker } from '../workers/worker.js';
 import type { ModelDescription, WorkerDescription } from './management-service.js';
 import type { ServedModel } from './served-model.js';
@@ -13,6 +14,7 @@ export function describeModel(model: ServedModel): ModelDescription {
   const warnings = [
     ...archive.warnings,
     ...(threadWarning === undefined ? [] : [threadWarning]),
+    ...modeWarnings(model, info),
     ...(onCpu ? ['A GPU was asked for and the CPU is used (onnx: { requireDevice: false }).'] : []),
   ];
   return {
@@ -31,14 +33,14 @@ export function describeModel(model: ServedModel): ModelDescription {
     parallelType: config.parallelType ?? '',
     parallelLevel: config.parallelLevel ?? 0,
     deviceType: config.deviceType ?? 'cpu',
-    continuousBatching: config.continuousBatching ?? false,
+    continuousBatching: config.continuousBatching ?? info?.continuous ?? false,
     useJobTicket: settings.useJobTicket,
     useVenv: config.useVenv ?? false,
     stateful: config.sequenceBatching ?? false,
     sequenceMaxIdleMSec: config.sequenceMaxIdleMSec ?? 0,
     sequenceTimeoutMSec: config.sequenceTimeoutMSec ?? 0,
-    maxNumSequence: config.maxNumSequence ?? 0,
-    maxSequenceJobQueueSize: config.maxSequenceJobQueueSize ?? 0,
+    maxNumSequence: settings.sequences?.maxNumSequence ?? config.maxNumSequence ?? 0,
+    maxSequenceJobQueueSize: settings.sequences?.maxSequenceJobQueueSize ?? config.maxSequenceJobQueueSize ?? 0,
     loadedAtStartup: model.loadedAtStartup && !model.restored,
     workers: pool.workers.map(describeWorker),
     jobQueueStatus: {
@@ -46,12 +48,27 @@ export function describeModel(model: ServedModel): ModelDescription {
       pendingRequests: batcher.queued,
     },
     jobQueueSize: settings.jobQueueSize,
+    ...(batcher.activeSequences === undefined ? {} : { activeSequences: batcher.activeSequences }),
     threadsFrom: model.threads().from,
     batchRelease: settings.delayIsExplicit ? 'delay' : 'adaptive',
     ...(warnings.length === 0 ? {} : { warnings }),
     ...(lastError === undefined ? {} : { lastError: lastError.message }),
     ...(info === undefined ? {} : { inputs: info.inputs, outputs: info.outputs }),
   };
+}
+
+/** Settings of sequences and continuous batching that do not do what they seem to. */
+function modeWarnings({ archive, settings }: ServedModel, info: LoadedInfo | undefined): string[] {
+  const { sequences } = settings;
+  const warnings: string[] = [];
+  if (sequences !== undefined && sequences.sequenceMaxIdleMSec === 0 && sequences.sequenceTimeoutMSec === 0) {
+    warnings.push('Sequences whose clients send no end mark keep their places for ever; set sequenceMaxIdleMSec.');
+  }
+  const { continuousBatching } = archive.config;
+  if (continuousBatching === true && info?.continuous === false) {
+    warnings.push('continuousBatching has no effect: the handler has no step(), so requests run in ordinary batches.');
+  }
+  return warnings;
 }
 
 function describeWorker(worker: Worker): WorkerDescription {

@@ -76,6 +76,8 @@ export interface ModelDescription {
   readonly jobQueueStatus: { readonly remainingCapacity: number; readonly pendingRequests: number };
   readonly customizedMetadata?: unknown;
   readonly jobQueueSize?: number;
+  /** Sequences that have a place now. */
+  readonly activeSequences?: number;
   /** Whether a batch waits for `maxBatchDelay` or leaves as soon as a worker can take it. */
   readonly batchRelease?: 'delay' | 'adaptive';
   /** What the threads of a run come from. */

@@ -62,7 +62,11 @@ class FakeWorker {
     this.version = message.spec.version;
     if (broken.has(message.spec.name)) {
       this.#say({ type: 'failed', error: { code: 'WORKER_START_FAILED', message: 'no vocabulary', reason: 'handler-error' } });
-    } else this.#say({ type: 'loaded', info: { inputs: [], outputs: [], providers: ['cpu'], wholeBatch: false, loadMs: 1 } });
+    } else
+      this.#say({
+        type: 'loaded',
+        info: { inputs: [], outputs: [], providers: ['cpu'], wholeBatch: false, continuous: false, loadMs: 1 },
+      });
   }
 }
 

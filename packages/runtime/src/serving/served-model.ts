@@ -4,6 +4,7 @@ import { type LogLevels } from '../domain/log-levels.js';
 import { type ThreadInputs, type ThreadShare, threadShare, threadWarning, unreadableThreads } from '../config/threads.js';
 import { ServeError } from '../domain/errors.js';
 import type { PredictReply, PredictRequest } from '../domain/request.js';
+import type { SequenceKeys } from '../domain/sequence-keys.js';
 import type { ModelArchive } from '../registry/model-archive.js';
 import { Pool } from '../workers/pool.js';
 import { Worker } from '../workers/worker.js';
@@ -11,6 +12,7 @@ import { spawnWorker, type SpawnWorker } from '../workers/worker-process.js';
 import { visibleEnvironment, workerEnvironment, workerNodeFlags } from '../workers/environment.js';
 import { describeModel } from './describe.js';
 import type { ModelDescription, RegisterOptions } from './management-service.js';
+import { placeInSequence } from './sequence-place.js';
 import { effectiveSettings, type ModelSettings } from './settings.js';
 
 export interface ServedModelOptions {
@@ -40,6 +42,7 @@ export class ServedModel {
   readonly restored: boolean;
   readonly batcher: Batcher;
   readonly pool: Pool;
+  readonly #sequenceKeys: SequenceKeys;
   readonly #cpus: number;
   /** What workers may see of the server's. */
   readonly #environment: NodeJS.ProcessEnv;
@@ -49,6 +52,7 @@ export class ServedModel {
   constructor(options: ServedModelOptions) {
     const { archive, config, cpus, nextWorkerId } = options;
     this.archive = archive;
+    this.#sequenceKeys = config.sequenceKeys;
     this.#cpus = cpus;
     this.#environment = visibleEnvironment(process.env, config);
     this.#warn = options.warn ?? (() => undefined);
@@ -66,6 +70,7 @@ export class ServedModel {
       jobQueueSize: settings.jobQueueSize,
       useJobTicket: settings.useJobTicket,
       clientTimeout: settings.clientTimeoutInMills,
+      sequences: settings.sequences,
     });
     let placed = 0;
     this.pool = new Pool({
@@ -114,6 +119,7 @@ export class ServedModel {
             maxRequestSize: config.maxRequestSize,
             maxResponseSize: config.maxResponseSize,
             envelope: config.serviceEnvelope,
+            sequences: settings.sequences !== undefined,
           },
         });
       },
@@ -134,7 +140,16 @@ export class ServedModel {
   }
 
   predict(request: PredictRequest): Promise<PredictReply> {
+    if (this.settings.sequences !== undefined && request.kind !== 'describe') return this.#predictInSequence(request);
     return this.batcher.submit(request, this.#unserved());
+  }
+
+  /** The answer names the sequence, since the server may have chosen its id. */
+  async #predictInSequence(request: PredictRequest): Promise<PredictReply> {
+    const { mark, rawHeaders } = placeInSequence(request, this.#sequenceKeys);
+    const reply = await this.batcher.submit({ ...request, rawHeaders, sequence: mark }, this.#unserved());
+    if (!/^[\x20-\x7e]+$/.test(mark.id)) return reply;
+    return { ...reply, headers: [...reply.headers, [this.#sequenceKeys.id, mark.id]] };
   }
 
   /** Why no worker will take a request: there is none, or none of them can be loaded. */

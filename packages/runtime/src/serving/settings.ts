@@ -1,3 +1,4 @@
+import type { SequenceSettings } from '../batching/sequence.js';
 import type { ServerConfig, StartupModelSettings } from '../config/server-config.js';
 import type { ModelConfig } from '../config/model-config.js';
 import type { ModelArchive } from '../registry/model-archive.js';
@@ -19,6 +20,8 @@ export interface ModelSettings {
   readonly clientTimeoutInMills: number;
   readonly jobQueueSize: number;
   readonly useJobTicket: boolean;
+  /** Undefined: requests stand for themselves. */
+  readonly sequences: SequenceSettings | undefined;
   /** Threads of a run, 0: one per core; undefined: the environment's, else cores divided by workers. */
   readonly threads: number | undefined;
   readonly minWorkers: number;
@@ -50,6 +53,7 @@ export function effectiveSettings(
     (file.maxWorkers ?? file.minWorkers) >= file.minWorkers;
   const minWorkers = configured ? (file.minWorkers ?? 0) : (startup?.minWorkers ?? initial);
   const maxWorkers = configured ? (file.maxWorkers ?? file.minWorkers ?? 0) : (startup?.maxWorkers ?? minWorkers);
+  const sequences = sequenceSettings(archive);
   return {
     batchSize: Math.max(1, given.batchSize ?? file.batchSize ?? startup?.batchSize ?? 1),
     maxBatchDelay: delay ?? restored?.maxBatchDelay ?? DEFAULT_DELAY_MS,
@@ -58,7 +62,8 @@ export function effectiveSettings(
     startupTimeout: given.startupTimeout ?? file.startupTimeout ?? startup?.startupTimeout ?? config.defaultStartupTimeout,
     maxRetryTimeoutInSec: file.maxRetryTimeoutInSec ?? DEFAULT_RETRY_WINDOW_S,
     clientTimeoutInMills: file.clientTimeoutInMills ?? 0,
-    jobQueueSize: file.jobQueueSize ?? config.jobQueueSize,
+    jobQueueSize: file.jobQueueSize ?? Math.max(config.jobQueueSize, mostMembers(sequences)),
+    sequences,
     useJobTicket: file.useJobTicket ?? false,
     threads: file.onnx.intraOpNumThreads ?? file.intraOpNumThreads,
     minWorkers,
@@ -74,4 +79,19 @@ function withoutUndefined({
 }: StartupModelSettings): Partial<ModelConfig> {
   const settings = { batchSize, maxBatchDelay, responseTimeout, startupTimeout };
   return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
+}
+
+function sequenceSettings({ config }: ModelArchive): SequenceSettings | undefined {
+  if (config.sequenceBatching !== true) return undefined;
+  return {
+    maxNumSequence: config.maxNumSequence ?? 1,
+    maxSequenceJobQueueSize: config.maxSequenceJobQueueSize ?? 1,
+    sequenceMaxIdleMSec: config.sequenceMaxIdleMSec ?? 0,
+    sequenceTimeoutMSec: config.sequenceTimeoutMSec ?? 0,
+  };
+}
+
+/** What the limits of sequences let wait, the queue must hold. */
+function mostMembers(sequences: SequenceSettings | undefined): number {
+  return sequences === undefined ? 0 : sequences.maxNumSequence * sequences.maxSequenceJobQueueSize;
 }

@@ -1,6 +1,6 @@
 import { Socket } from 'node:net';
-import type { AnyHandler } from '@onnxserve/handler-kit';
-import { loadBundledHandler } from '@onnxserve/handler-kit/internal';
+import type { AnyHandler, BatchContext, StepHandler } from '@onnxserve/handler-kit';
+import { loadBundledHandler, SequenceStates } from '@onnxserve/handler-kit/internal';
 import { Connection } from '../ipc/connection.js';
 import type { Frame } from '../ipc/frames.js';
 import type { FromWorker, LoadSpec, ToWorker, WireError } from '../ipc/messages.js';
@@ -12,12 +12,14 @@ import { loadHandler } from './handler-loader.js';
 import { Pipeline } from './pipeline.js';
 import { provideModules } from './provided-modules.js';
 import { axisOf } from './runs.js';
+import { Stepper } from './stepper.js';
 import { warmUp } from './warm-up.js';
 
 // A worker process: one model, one handler. Frames come and go on file descriptor 3; when that closes the front is gone.
 const FRAMES_FD = 3;
 
-let pipeline: Pipeline | undefined;
+let pipeline: Pipeline | Stepper | undefined;
+let sequences: SequenceStates | undefined;
 let handler: AnyHandler | undefined;
 let state: unknown;
 let stopping = false;
@@ -45,6 +47,9 @@ function receive({ meta, blob }: Frame): void {
     case 'taken':
       pipeline?.outbox.taken(message.job, message.bytes);
       return;
+    case 'end-sequence':
+      void sequences?.end(message.number, message.reason);
+      return;
     case 'stop':
       void stop();
       return;
@@ -69,20 +74,27 @@ async function load(spec: LoadSpec): Promise<void> {
     const context = loadContext(spec, session, sessions, connection, (metric) => pipeline?.outbox.metric(metric));
     state = await handler.load?.(context);
     if (session !== undefined) await warmUp(session);
-    pipeline = new Pipeline({
+    sequences = sequenceStates(spec, handler, { ...context, state });
+    const shared = {
       model: spec.name,
-      handler,
-      session,
-      axis: session === undefined ? { kind: 'none', rows: 0 } : axisOf(session),
       batchSize: spec.batchSize,
-      adaptive: spec.adaptive,
       responseTimeout: spec.responseTimeout,
       maxRequestSize: spec.maxRequestSize,
       maxResponseSize: spec.maxResponseSize,
       envelope: spec.envelope,
       context: { ...context, state },
+      sequences,
       connection,
-    });
+    };
+    pipeline = isStepHandler(handler)
+      ? new Stepper({ ...shared, handler })
+      : new Pipeline({
+          ...shared,
+          handler,
+          session,
+          axis: session === undefined ? { kind: 'none', rows: 0 } : axisOf(session),
+          adaptive: spec.adaptive,
+        });
     say({
       type: 'loaded',
       info: {
@@ -90,12 +102,27 @@ async function load(spec: LoadSpec): Promise<void> {
         outputs: session?.outputs ?? [],
         providers: session?.providers ?? [],
         wholeBatch: 'handle' in handler && handler.handle !== undefined,
+        continuous: isStepHandler(handler),
         loadMs: performance.now() - started,
       },
     });
   } catch (error) {
     say({ type: 'failed', error: { ...loadError(error, spec.name), stack: stackOf(error) } });
   }
+}
+
+/** @throws when the handler counts on sequences that the model does not have */
+function sequenceStates(spec: LoadSpec, given: AnyHandler, context: BatchContext<unknown>): SequenceStates | undefined {
+  if (!spec.sequences && given.startSequence !== undefined)
+    throw new Error('the handler has startSequence(), which needs sequenceBatching: true in model-config.yaml');
+  if (!spec.sequences) return undefined;
+  return new SequenceStates(given, context, (error) =>
+    say({ type: 'log', level: 'error', message: stackOf(error), fields: { stage: 'endSequence' } }),
+  );
+}
+
+function isStepHandler(given: AnyHandler): given is StepHandler<unknown, unknown> {
+  return 'step' in given && given.step !== undefined;
 }
 
 /** A GPU was asked for, the CPU is used, and the configuration allows it. */
@@ -107,7 +134,7 @@ function cpuInstead(spec: LoadSpec, sessions: ReadonlyArray<Session | undefined>
 /** The stages that a handler leaves out speak tensors, when there is a model to feed. */
 async function complete(given: AnyHandler, session: Session | undefined): Promise<AnyHandler> {
   if (('handle' in given && given.handle !== undefined) || session === undefined) return given;
-  if ('inference' in given && given.inference !== undefined) return given;
+  if (isStepHandler(given) || ('inference' in given && given.inference !== undefined)) return given;
   const tensor = await loadBundledHandler('tensor');
   return { ...tensor, ...Object.fromEntries(Object.entries(given).filter(([, stage]) => stage !== undefined)) } as AnyHandler;
 }
@@ -130,6 +157,7 @@ async function stop(): Promise<void> {
   if (stopping) return;
   stopping = true;
   try {
+    await sequences?.endAll('stop');
     await handler?.unload?.(state);
   } finally {
     connection.flush();

@@ -11,7 +11,7 @@ const badValues =
 
 /** The handler returned another number of results than it got requests. Its message is meant for clients. */
 export class WrongLengthError extends Error {
-  constructor(model: string, stage: 'inference' | 'handle', wanted: number, got: unknown) {
+  constructor(model: string, stage: 'inference' | 'handle' | 'step', wanted: number, got: unknown) {
     const what = Array.isArray(got) ? `${got.length}` : `${got === null ? 'null' : typeof got} instead of a list`;
     super(
       `The handler of model "${model}" must return one result for each request from ${stage}(): expected ${wanted}, got ${what}.`,

@@ -35,6 +35,11 @@ function fallback(module: Record<string, unknown>, name: string): unknown {
   return name === 'default' || typeof inner !== 'object' || inner === null ? undefined : (inner as Record<string, unknown>)[name];
 }
 
+const known = [
+  ...['load', 'unload', 'preprocess', 'inference', 'postprocess', 'explain', 'describe', 'handle', 'pad'],
+  ...['startSequence', 'endSequence', 'step', 'release'],
+];
+
 function checkHandler(value: unknown, file: string, name: string): AnyHandler {
   // The folder it was unpacked into says nothing to whoever made the archive.
   const where = `${basename(file)} (export "${name}")`;
@@ -46,7 +51,6 @@ function checkHandler(value: unknown, file: string, name: string): AnyHandler {
       `${where} is ${value === undefined ? 'missing' : typeof value}; a handler is what defineHandler({...}) returns`,
     );
   }
-  const known = ['load', 'unload', 'preprocess', 'inference', 'postprocess', 'explain', 'describe', 'handle', 'pad'];
   const members = value as Record<string, unknown>;
   for (const key of Object.keys(members)) {
     if (!known.includes(key)) throw new TypeError(`${where} has the member "${key}", which is none of ${known.join(', ')}`);
@@ -59,6 +63,10 @@ function checkHandler(value: unknown, file: string, name: string): AnyHandler {
     (members['preprocess'] ?? members['inference'] ?? members['postprocess']) !== undefined
   ) {
     throw new TypeError(`${where} has handle() and one of preprocess, inference, postprocess; handle() replaces all three`);
+  }
+  if (members['step'] !== undefined) {
+    const other = ['handle', 'inference', 'postprocess', 'explain', 'pad'].find((key) => members[key] !== undefined);
+    if (other !== undefined) throw new TypeError(`${where} has step() and ${other}; step() is all that a running batch does`);
   }
   return value as AnyHandler;
 }

@@ -6,8 +6,10 @@ import type {
   InferenceRequest,
   InferenceRequestInfo,
   MetricLabels,
+  SequenceHandle,
+  SequencePlace,
 } from '@onnxserve/handler-kit';
-import { createRequest, RecordedControls, type RequestInit } from '@onnxserve/handler-kit/internal';
+import { createRequest, noSequence, RecordedControls, type RequestInit } from '@onnxserve/handler-kit/internal';
 import { monotonicNow, noStages, type StageTimes } from '../domain/request.js';
 import type { WireError, WireItem, WireMetric } from '../ipc/messages.js';
 import type { PartInit } from './envelopes.js';
@@ -145,6 +147,10 @@ class ItemRequest implements RequestInit {
   get parameters() {
     return this.part.parameters;
   }
+  get sequence(): SequencePlace | undefined {
+    const { sequence } = this.item.wire;
+    return sequence && { id: sequence.id, start: sequence.start, end: sequence.end };
+  }
   get signal() {
     return this.item.signal;
   }
@@ -154,6 +160,8 @@ class ItemRequest implements RequestInit {
 export class ItemContext implements HandlerContext<unknown> {
   readonly request: InferenceRequestInfo;
   readonly response = new RecordedControls();
+  /** Set for members of sequences. */
+  place: SequenceHandle<unknown> | undefined;
   #metrics: HandlerMetrics | undefined;
   readonly #sink: WireMetric[];
   readonly #base: BatchContext<unknown>;
@@ -169,6 +177,9 @@ export class ItemContext implements HandlerContext<unknown> {
     return this.#metrics;
   }
 
+  get sequence(): SequenceHandle<unknown> {
+    return this.place ?? noSequence(this.#base.model.name);
+  }
   get model() {
     return this.#base.model;
   }

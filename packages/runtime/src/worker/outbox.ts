@@ -57,7 +57,7 @@ export class Outbox {
     item: Item,
     answer: EncodedAnswer & { body: AsyncIterable<Uint8Array> },
     toError: (thrown: unknown) => WireError,
-    watch: StageWatch,
+    watch: Pick<StageWatch, 'enter' | 'leave'>,
   ): Promise<void> {
     const { job } = item.wire;
     const window = { unacknowledged: 0, resume: undefined as (() => void) | undefined };

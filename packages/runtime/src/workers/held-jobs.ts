@@ -1,9 +1,10 @@
 import type { Batcher } from '../batching/batcher.js';
 import type { Job, Slot } from '../batching/job.js';
+import type { Sequence } from '../batching/sequence.js';
 import { batchRan } from '../domain/events.js';
 import { ServeError } from '../domain/errors.js';
-import { monotonicNow, type StageTimes } from '../domain/request.js';
-import type { FromWorker, LoadSpec, ToWorker, WireError, WireResult } from '../ipc/messages.js';
+import { monotonicNow, type SequenceMark, type StageTimes } from '../domain/request.js';
+import type { FromWorker, LoadSpec, ToWorker, WireError, WireResult, WireSequence } from '../ipc/messages.js';
 import { ReplyStream } from './reply-stream.js';
 
 /** How much of a stream may wait for its client, bytes; the worker holds back above it. */
@@ -66,6 +67,7 @@ export class HeldJobs {
       this.#byId.set(job.id, job);
       bodies.push(body);
       const deadline = job.deadline === undefined ? {} : { deadline: job.deadline };
+      const sequence = job.sequence === undefined ? {} : { sequence: wireSequence(job.sequence, job.request.sequence) };
       const { length } = body;
       return {
         job: job.id,
@@ -80,6 +82,7 @@ export class HeldJobs {
         envelope,
         receivedAt,
         ...deadline,
+        ...sequence,
       };
     });
     this.#options.send({ type: 'batch', batch: this.#nextBatch++, items }, bodies);
@@ -159,7 +162,12 @@ export class HeldJobs {
     const running = this.#running();
     for (const job of running) {
       // Whose fault a death was shows when each runs alone. What a client has seen a part of cannot begin again.
-      const again = error.code === 'WORKER_DIED' && !job.suspect && !this.#streams.has(job.id) && this.#options.rerun();
+      const again =
+        error.code === 'WORKER_DIED' &&
+        !job.suspect &&
+        !this.#streams.has(job.id) &&
+        job.sequence === undefined &&
+        this.#options.rerun();
       if (again) job.suspect = true;
       else this.#answer(job, error);
     }
@@ -168,7 +176,10 @@ export class HeldJobs {
       const [only] = this.#byId.values();
       if (this.#byId.size === 1 && only !== undefined && (only.suspect || error.code === 'RESPONSE_TIMEOUT'))
         this.#answer(only, error);
-      for (const job of this.#byId.values()) job.suspect = true;
+      for (const job of [...this.#byId.values()]) {
+        if (job.sequence === undefined) job.suspect = true;
+        else this.#answer(job, error);
+      }
     }
     this.#giveBack();
   }
@@ -192,6 +203,7 @@ export class HeldJobs {
     const open = this.#streams.get(job.id);
     this.#streams.delete(job.id);
     this.#release(job);
+    this.#options.batcher.released(job, false);
     this.#options.batcher.fail(job, error);
     open?.stream.fail(error);
   }
@@ -201,6 +213,7 @@ export class HeldJobs {
     const job = this.#byId.get(result.job);
     if (job === undefined) return;
     this.#release(job);
+    batcher.released(job, result.ok && result.status < 400);
     if (!result.ok) {
       batcher.fail(job, toError(result.error), result.stages, result.batchSize);
       return;
@@ -237,6 +250,7 @@ export class HeldJobs {
     this.#streams.delete(message.job);
     if (job === undefined) return;
     this.#release(job);
+    batcher.released(job, message.error === undefined);
     if (open === undefined) return;
     const { stages } = message;
     Object.assign(open.stages, stages);
@@ -257,6 +271,10 @@ export class HeldJobs {
     if (open !== undefined) open.unacknowledged -= bytes;
     this.#options.send({ type: 'taken', job, bytes });
   }
+}
+
+function wireSequence({ number, id }: Sequence, mark: SequenceMark | undefined): WireSequence {
+  return { number, id, start: mark?.start === true, end: mark?.end === true };
 }
 
 export function toError(wire: WireError): ServeError {

@@ -26,7 +26,10 @@ class FakeProcess {
     this.listener.message(message, blob);
   }
   load(): void {
-    this.say({ type: 'loaded', info: { inputs: [], outputs: [], providers: ['cpu'], wholeBatch: false, loadMs: 5 } });
+    this.say({
+      type: 'loaded',
+      info: { inputs: [], outputs: [], providers: ['cpu'], wholeBatch: false, continuous: false, loadMs: 5 },
+    });
   }
   die(code: number | null = null, signal: NodeJS.Signals | null = 'SIGKILL'): void {
     this.listener.exit(code, signal);

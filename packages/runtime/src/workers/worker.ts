@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import type { SequenceEndReason } from '@onnxserve/handler-kit';
 import type { Batcher } from '../batching/batcher.js';
 import type { Job, Slot } from '../batching/job.js';
 import { handlerMetric, workerChanged, workerLog } from '../domain/events.js';
@@ -183,8 +184,10 @@ export class Worker implements Slot {
         this.#enter({ at: 'stopping', process: state.process });
         if (now || state.at === 'starting') state.process.kill('SIGKILL');
         else {
-          if (this.jobs.size > 0) this.recall(this.jobs.size);
-          else state.process.send({ type: 'stop' });
+          // Members of its sequences go nowhere else.
+          this.accepting = this.#options.batcher.retire(this);
+          if (!this.accepting) this.#stopWhenDone();
+          if (!this.accepting && this.jobs.size > 0) this.recall(this.jobs.size);
           this.#timer = setTimeout(() => state.process.kill('SIGKILL'), graceMs);
         }
         break;
@@ -202,6 +205,20 @@ export class Worker implements Slot {
 
   cancel(job: Job): void {
     this.#held.cancel(job);
+  }
+
+  endSequence(number: number, reason: SequenceEndReason): void {
+    if ('process' in this.#state) this.#state.process.send({ type: 'end-sequence', number, reason });
+  }
+
+  sequencesEnded(): void {
+    this.#stopWhenDone();
+  }
+
+  #stopWhenDone(): void {
+    if (this.#state.at !== 'stopping' || this.jobs.size > 0 || this.#options.batcher.retire(this)) return;
+    this.accepting = false;
+    this.#state.process.send({ type: 'stop' });
   }
 
   recall(count: number): void {
@@ -254,11 +271,12 @@ export class Worker implements Slot {
     const load = `loaded in ${Math.round(info.loadMs)} ms`;
     this.#log('info', 'log', `${load}, a run uses ${threads} ${threads === 1 ? 'thread' : 'threads'} (${threadsFrom})`);
     this.#options.batcher.wholeBatch = info.wholeBatch;
+    this.#options.batcher.continuous = info.continuous;
     this.#options.batcher.attach(this);
   }
 
   #afterAnswers(): void {
-    if (this.#state.at === 'stopping' && this.jobs.size === 0) this.#state.process.send({ type: 'stop' });
+    this.#stopWhenDone();
     this.#options.batcher.pump();
   }
 

@@ -10,7 +10,8 @@ import type { ManagementService } from '../../serving/management-service.js';
 import type { OpenCalls } from './interceptor.js';
 import { streaming, unary, write } from './methods.js';
 import { leavable, predict, predictRequest, replyMetadata, wholeBody } from './predict.js';
-import { sequenceOf, type SequenceKeys } from './sequence.js';
+import type { SequenceKeys } from '../../domain/sequence-keys.js';
+import { sequenceOf } from './sequence.js';
 import type { SequenceStreams } from './sequence-streams.js';
 
 export interface InferenceApiRooms {

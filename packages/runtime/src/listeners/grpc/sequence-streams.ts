@@ -1,13 +1,14 @@
 import type { handleBidiStreamingCall, ServerDuplexStream } from '@grpc/grpc-js';
 import { ServeError, toServeError } from '../../domain/errors.js';
 import type { Client, InferenceService } from '../../domain/request.js';
+import type { SequenceKeys } from '../../domain/sequence-keys.js';
 import { errorInfo } from '../../protocol/grpc/error-info.js';
 import type { PredictionResponse, PredictionsRequest } from '../../protocol/torchserve/grpc-messages.js';
 import type { GrpcCall } from './call.js';
 import type { OpenCalls } from './interceptor.js';
 import { fail, write } from './methods.js';
 import { leavable, predictRequest, refuseFailure } from './predict.js';
-import { sequenceOf, type SequenceKeys } from './sequence.js';
+import { sequenceOf } from './sequence.js';
 
 /** Requests of one stream that may be unanswered; more stay with the client, held back by flow control. */
 const mostPending = 32;

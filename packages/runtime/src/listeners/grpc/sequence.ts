@@ -1,14 +1,8 @@
 import type { SequenceMark } from '../../domain/request.js';
+import { isMarked, type SequenceKeys } from '../../domain/sequence-keys.js';
 import type { PredictionsRequest } from '../../protocol/torchserve/grpc-messages.js';
 import type { GrpcCall } from './call.js';
 import { firstText } from './metadata.js';
-
-/** Names of the inputs and metadata entries that place a request in a sequence. */
-export interface SequenceKeys {
-  readonly id: string;
-  readonly start: string;
-  readonly end: string;
-}
 
 export interface Sequence {
   readonly mark: SequenceMark | undefined;
@@ -18,10 +12,7 @@ export interface Sequence {
 
 /** The sequence of a request: its own field first, else the entries that REST has as headers. */
 export function sequenceOf({ sequence_id, input }: PredictionsRequest, call: GrpcCall, keys: SequenceKeys): Sequence {
-  const flag = (key: string) => {
-    const given = input[key]?.toString('utf8') ?? firstText(call.metadata, key);
-    return given !== undefined && !/^(?:false|0|)$/i.test(given.trim());
-  };
+  const flag = (key: string) => isMarked(input[key]?.toString('utf8') ?? firstText(call.metadata, key));
   const ofCall = firstText(call.metadata, keys.id);
   const id = sequence_id ?? ofCall ?? '';
   const start = flag(keys.start);

@@ -16,7 +16,7 @@ import { inferenceApi } from './inference-api.js';
 import { interceptor, OpenCalls } from './interceptor.js';
 import { managementApi } from './management-api.js';
 import { openInferenceApi } from './open-inference-api.js';
-import type { SequenceKeys } from './sequence.js';
+import type { SequenceKeys } from '../../domain/sequence-keys.js';
 import { SequenceStreams } from './sequence-streams.js';
 
 export interface GrpcOptions {

@@ -27,6 +27,8 @@ const rows: Record<ErrorCode, GrpcStatusName> = {
   UNAUTHORIZED: 'PERMISSION_DENIED',
   MODEL_NOT_READY: 'UNAVAILABLE',
   QUEUE_FULL: 'UNAVAILABLE',
+  // Not to be repeated alone: the client begins its sequence anew.
+  SEQUENCE_ENDED: 'ABORTED',
   DRAINING: 'UNAVAILABLE',
   CANCELLED: 'CANCELLED',
   DEADLINE_EXCEEDED: 'DEADLINE_EXCEEDED',

@@ -1,0 +1,72 @@
+import type { SequenceMark } from '../domain/request.js';
+import type { Job, Slot } from './job.js';
+
+/** Requests that share state, answered one after the other by one worker. */
+export interface Sequence {
+  readonly id: string;
+  /** Tells it from an earlier one of the same id, everywhere. */
+  number: number;
+  /** Its client begins sequences by a mark, so it can be told to begin anew. */
+  marked: boolean;
+  /** The worker that keeps its state; undefined until there is one. */
+  slot: Slot | undefined;
+  /** In order; the first stands in a queue for its worker unless one is there already. Those whose client has left keep only their end mark. */
+  readonly waiting: Job[];
+  /** Of those, the ones that somebody waits for. */
+  live: number;
+  /** The one at the worker. */
+  active: Job | undefined;
+  /** A member was handed to a worker, so there may be state. */
+  handed: boolean;
+  /** A member has run: whoever takes the worker takes the sequence. */
+  begun: boolean;
+  /** Why it takes no more members and ends with the active one. */
+  ending: 'timeout' | 'lost' | undefined;
+  /** Monotonic nanoseconds. */
+  startedAt: number;
+  idleSince: number;
+  timer: NodeJS.Timeout | undefined;
+}
+
+export interface SequenceSettings {
+  /** Sequences at the same time, over all workers. */
+  readonly maxNumSequence: number;
+  /** Members of one sequence that may wait. */
+  readonly maxSequenceJobQueueSize: number;
+  /** Milliseconds; 0: no limit. */
+  readonly sequenceMaxIdleMSec: number;
+  /** Milliseconds; 0: no limit. */
+  readonly sequenceTimeoutMSec: number;
+}
+
+export function newSequence(mark: SequenceMark, number: number, now: number): Sequence {
+  return {
+    id: mark.id,
+    number,
+    marked: mark.start,
+    slot: undefined,
+    waiting: [],
+    live: 0,
+    active: undefined,
+    handed: false,
+    begun: false,
+    ending: undefined,
+    startedAt: now,
+    idleSince: now,
+    timer: undefined,
+  };
+}
+
+export type Expiry = { readonly kind: 'expired'; readonly by: 'idle' | 'timeout' } | { readonly kind: 'in'; readonly ms: number };
+
+/** Whether a sequence is over at `now`, or when to look again; undefined: nothing limits it as it is. */
+export function expiry(sequence: Sequence, settings: SequenceSettings, now: number): Expiry | undefined {
+  const { sequenceMaxIdleMSec, sequenceTimeoutMSec } = settings;
+  const total = sequenceTimeoutMSec > 0 ? sequenceTimeoutMSec - (now - sequence.startedAt) / 1e6 : Infinity;
+  const idles = sequence.active === undefined && sequence.live === 0;
+  const idle = sequenceMaxIdleMSec > 0 && idles ? sequenceMaxIdleMSec - (now - sequence.idleSince) / 1e6 : Infinity;
+  const ms = Math.min(total, idle);
+  if (ms === Infinity) return undefined;
+  if (ms > 0) return { kind: 'in', ms };
+  return { kind: 'expired', by: total <= idle ? 'timeout' : 'idle' };
+}
