@@ -107,7 +107,7 @@ function apply(item: Item, result: StepResult | Error): boolean {
   return true;
 }
 
-async function* stream(chunks: readonly unknown[]): AsyncGenerator<unknown> {
+async function* stream(chunks: readonly unknown[]): AsyncGenerator {
   for (const chunk of chunks) yield await Promise.resolve(chunk);
 }
 

@@ -60,9 +60,8 @@ function* grid(): Generator<PolicyInput> {
           for (const wholeBatch of [true, false])
             for (const prefetch of [0, 1] as const)
               for (const load of loads)
-                yield* [true, false].map((continuous) => ({
-                  ...{ batchSize, queued, maxBatchDelay, oldestAge, wholeBatch, prefetch, continuous, slots: slots(...load) },
-                }));
+                for (const continuous of [true, false])
+                  yield { batchSize, queued, maxBatchDelay, oldestAge, wholeBatch, prefetch, continuous, slots: slots(...load) };
 }
 
 describe('a continuous batch', () => {

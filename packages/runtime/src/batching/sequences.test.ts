@@ -51,8 +51,17 @@ function make(changes: Partial<SequenceSettings> = {}, own: Partial<BatcherSetti
   const submit = (id: string, mark: Partial<SequenceMark> & { readonly id: string }, client?: Client) => {
     const sequence = { start: false, end: false, ...mark };
     const request = {
-      ...{ id, modelName: 'm', modelVersion: undefined, kind: 'predict' as const, rawHeaders: [], urlPath: '', query: [] },
-      ...{ body: Buffer.alloc(0), receivedAt: monotonicNow(), client, sequence },
+      id,
+      modelName: 'm',
+      modelVersion: undefined,
+      kind: 'predict' as const,
+      rawHeaders: [],
+      urlPath: '',
+      query: [],
+      body: Buffer.alloc(0),
+      receivedAt: monotonicNow(),
+      client,
+      sequence,
     };
     const promise = batcher.submit(request);
     void promise.then(
@@ -65,7 +74,13 @@ function make(changes: Partial<SequenceSettings> = {}, own: Partial<BatcherSetti
   return { batcher, outcomes, submit };
 }
 const reply = (): PredictReply => ({
-  ...{ status: 200, headers: [], body: Buffer.from('ok'), stages: noStages(), batchSize: 1, workerId: 'w', modelVersion: '1.0' },
+  status: 200,
+  headers: [],
+  body: Buffer.from('ok'),
+  stages: noStages(),
+  batchSize: 1,
+  workerId: 'w',
+  modelVersion: '1.0',
 });
 const find = (slot: FakeSlot, id: string) => [...slot.jobs].find(({ request }) => request.id === id)!;
 
@@ -120,7 +135,7 @@ describe('order', () => {
     for (const id of ['a', 'b', 'c', 'd']) submit(`${id}1`, { id });
     expect(slots.map(({ jobs }) => jobs.size)).toEqual([2, 2]);
     const home = slots.find((slot) => find(slot, 'a1') !== undefined)!;
-    for (const slot of slots) for (const { request } of [...slot.jobs]) answer(batcher, slot, request.id);
+    for (const slot of slots) for (const { request } of slot.jobs) answer(batcher, slot, request.id);
     submit('a2', { id: 'a' });
     expect([...home.jobs].map(({ request }) => request.id)).toEqual(['a2']);
   });

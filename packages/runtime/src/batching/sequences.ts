@@ -150,7 +150,7 @@ export class Sequences {
   /** The worker is gone, and with it the sequences that it had begun; called while it still holds its items. */
   detach(slot: Slot): void {
     this.#retiring.delete(slot);
-    for (const sequence of [...this.#sequences.values()]) {
+    for (const sequence of this.#sequences.values()) {
       if (sequence.slot !== slot) continue;
       const { active } = sequence;
       const running = active?.state.at === 'worker' && active.state.running;
@@ -167,13 +167,13 @@ export class Sequences {
 
   /** Answers what waits for a first worker, because none will come. */
   failUnplaced(error: ServeError): void {
-    for (const sequence of [...this.#sequences.values()]) if (sequence.slot === undefined) this.#failWaiting(sequence, error);
+    for (const sequence of this.#sequences.values()) if (sequence.slot === undefined) this.#failWaiting(sequence, error);
   }
 
   /** Sequences end when their members are answered; with an error what waits is answered with it. */
   close(error: ServeError | undefined): void {
     this.#closed = true;
-    for (const sequence of [...this.#sequences.values()]) {
+    for (const sequence of this.#sequences.values()) {
       if (error !== undefined) this.#failWaiting(sequence, error);
       if (this.#sequences.get(sequence.id) === sequence) this.#settleIdle(sequence);
     }

@@ -56,7 +56,7 @@ export class ChunkQueue implements AsyncIterable<Uint8Array> {
   #give(event: Event): Promise<Step> {
     if ('chunk' in event) return Promise.resolve({ done: false, value: event.chunk });
     if ('end' in event) return Promise.resolve({ done: true, value: undefined });
-    return Promise.reject(event.error as Error);
+    return Promise.reject(event.error);
   }
 
   #add(event: Event): void {

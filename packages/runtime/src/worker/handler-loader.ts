@@ -35,10 +35,8 @@ function fallback(module: Record<string, unknown>, name: string): unknown {
   return name === 'default' || typeof inner !== 'object' || inner === null ? undefined : (inner as Record<string, unknown>)[name];
 }
 
-const known = [
-  ...['load', 'unload', 'preprocess', 'inference', 'postprocess', 'explain', 'describe', 'handle', 'pad'],
-  ...['startSequence', 'endSequence', 'step', 'release'],
-];
+const stages = ['preprocess', 'inference', 'postprocess', 'explain', 'handle', 'pad', 'step', 'release'];
+const known = ['load', 'unload', 'startSequence', 'endSequence', 'describe'].concat(stages);
 
 function checkHandler(value: unknown, file: string, name: string): AnyHandler {
   // The folder it was unpacked into says nothing to whoever made the archive.

@@ -127,8 +127,8 @@ export class Stepper {
     if (item.wire.kind === 'explain') {
       throw new PredictionError(`Model "${this.#options.model}" has no explain stage.`, 501, { reason: 'not-implemented' });
     }
-    const { preprocess } = this.#options.handler;
-    return preprocess === undefined ? item.request : this.#options.handler.preprocess!(item.request, item.ctx);
+    const { handler } = this.#options;
+    return handler.preprocess === undefined ? item.request : handler.preprocess(item.request, item.ctx);
   }
 
   #join(item: Item, job: unknown): void {

@@ -176,7 +176,7 @@ export class HeldJobs {
       const [only] = this.#byId.values();
       if (this.#byId.size === 1 && only !== undefined && (only.suspect || error.code === 'RESPONSE_TIMEOUT'))
         this.#answer(only, error);
-      for (const job of [...this.#byId.values()]) {
+      for (const job of this.#byId.values()) {
         if (job.sequence === undefined) job.suspect = true;
         else this.#answer(job, error);
       }
