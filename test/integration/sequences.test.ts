@@ -158,7 +158,8 @@ describe('limits', () => {
     expect(messageOf(firstRefused)).toContain('maxSequenceJobQueueSize');
     gates.open('full');
     const statuses = (await Promise.all([first, ...answers])).map(({ status }) => status);
-    expect(statuses.toSorted()).toEqual([200, 200, 200, 503, 503]);
+    expect(statuses.filter((status) => status === 200)).toHaveLength(3);
+    expect(statuses.filter((status) => status === 503)).toHaveLength(2);
     await say('limited', { id: 'a', end: true }, {});
   });
 });

@@ -79,8 +79,6 @@ export class ConfigReader {
         this.report('warning', key, `${key} is unknown and ignored${hint}`);
         continue;
       }
-      if (known.status === 'planned')
-        this.report('warning', key, `${key} is a setting of TorchServe that has no effect in this version. ${known.doc}`);
       if (known.status === 'pointless') this.report('info', key, `${key} is accepted and has no effect. ${known.doc}`);
       const quotes = quoteProblem(known, text.trim());
       if (quotes !== undefined) this.report('error', key, quotes);

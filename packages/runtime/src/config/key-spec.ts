@@ -11,11 +11,8 @@ export type ValueKind =
   | { readonly kind: 'archives' }
   | { readonly kind: 'json' };
 
-/**
- * `used`: the server acts on it. `planned`: TorchServe's, accepted, without effect in this version.
- * `pointless`: TorchServe's, accepted, nothing in this server that it could tune.
- */
-export type KeyStatus = 'used' | 'planned' | 'pointless';
+/** `used`: the server acts on it. `pointless`: TorchServe's, accepted, nothing in this server that it could tune. */
+export type KeyStatus = 'used' | 'pointless';
 
 /** One key of `config.properties`. */
 export interface KeySpec {

@@ -20,7 +20,6 @@ export function documentationTables(): ReadonlyMap<string, string> {
         ]),
       ),
     ],
-    ['planned-keys', table(['Key', 'Meaning'], byStatus('planned').map(nameAndDoc))],
     ['pointless-keys', table(['Key', 'Why'], byStatus('pointless').map(nameAndDoc))],
     [
       'model-keys',
