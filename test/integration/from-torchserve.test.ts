@@ -106,6 +106,9 @@ describe('a directory made by the real archivers', () => {
     expect(about(report, 'batch_size')?.message).toContain('batchSize is set for each model');
     expect(about(report, 'keystore_pass')?.subject).toBe('keystore_pass=***');
     expect(about(report, 'allowed_urls')?.notes).toEqual(['as before: allowed_urls=file://.*|http(s)?://.*']);
+    expect(about(report, 'tokens')?.notes).toEqual(['as before: disable_token_authorization=false']);
+    const open = all(report).find(({ subject, status }) => subject.startsWith('inference_address') && status === 'differs');
+    expect(open?.message).toContain('other machines reach it without a token');
     expect(about(report, 'metrics_config')?.notes).toEqual(['there is no such path on this machine']);
     expect(about(report, 'metrics.yaml')?.notes).toEqual(['of the server: Requests2XX', 'of handlers: Digits']);
   });

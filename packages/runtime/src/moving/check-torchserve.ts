@@ -143,5 +143,5 @@ async function readTexts(file: string): Promise<Map<string, string>> {
 
 /** The settings of whoever runs the check are not those of the server that moves. */
 function withoutOwnVariables(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(env).filter(([name]) => !/^TS_|^(LOG|METRICS)_LOCATION$/.test(name)));
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !/^(TS|ONNXSERVE)_|^(LOG|METRICS)_LOCATION$/.test(name)));
 }
