@@ -135,6 +135,22 @@ describe('a directory made by the real archivers', () => {
     expect(stdout).not.toMatch(/abcdefgh|ijklmnop/);
   });
 
+  it('takes a snapshot of the real server for the settings when there is no other file', async () => {
+    const name = '20261201034719338-startup.cfg';
+    rmSync(join(folder, 'site/config.properties'));
+    mkdirSync(join(folder, 'site/logs/config'), { recursive: true });
+    cpSync(join(fixtures, name), join(folder, 'site/logs/config', name));
+    const report = await reportOf();
+    expect(about(report, 'job_queue_size')).toMatchObject({ status: 'works', subject: 'job_queue_size=50' });
+    const snapshot = about(report, `logs/config/${name}`)!;
+    expect(snapshot).toMatchObject({ status: 'works', message: 'restores echo_both=echo_both.mar', notes: [] });
+    const [start = ''] = snapshot.steps.flatMap(({ commands }) => commands);
+    expect(start).toBe(`onnxserve start --ts-config site/logs/config/${name} --model-store site/model-store`);
+    const opened = await runCommand(['check', ...start.split(' ').slice(2)], folder);
+    expect(opened.stdout).toContain('✓ echo_both.mar: model "echo_both" version 1.0');
+    expect(opened.code).toBe(0);
+  });
+
   it('ends with 0 when all works, with 1 when something cannot be read', async () => {
     for (const name of ['bert', 'detector', 'digits', 'echo', 'native', 'pickled', 'program', 'script', 'texts'])
       rmSync(join(folder, `site/model-store/${name}.mar`));

@@ -13,7 +13,7 @@ import { countByStatus, finding, type MovingFinding, type MovingReport, type Mov
 import { securityFindings } from './security.js';
 import { defaultFindings, settingFindings } from './settings.js';
 import { serveCommands } from './serve-commands.js';
-import { snapshotFindings } from './snapshots.js';
+import { newestSnapshot, snapshotFindings } from './snapshots.js';
 import { writeProject } from './write-project.js';
 
 export interface CheckTorchServeOptions extends GivenParts {
@@ -33,7 +33,7 @@ const defaultOutput = 'moved';
 export async function checkTorchServe(options: CheckTorchServeOptions): Promise<MovingReport> {
   const { directory, write } = options;
   const root = resolve(directory);
-  const configFile = findConfigFile(root, options.tsConfig);
+  const configFile = findConfigFile(root, options.tsConfig) ?? (await newestSnapshot(root));
   const env = withoutOwnVariables(options.env);
   const texts = configFile === undefined ? new Map<string, string>() : await readTexts(configFile);
   const store = findStore(root, options.modelStore, texts.get('model_store')?.trim(), 'model');
@@ -67,7 +67,7 @@ export async function checkTorchServe(options: CheckTorchServeOptions): Promise<
     { title: 'Security', findings: await securityFindings(root, loaded, texts) },
     { title: title('Models', root, store), findings: models },
     { title: title('Workflows', root, workflowStore), findings: workflows },
-    { title: 'Snapshots', findings: snapshots.findings },
+    { title: 'Snapshots', findings: snapshots },
     { title: 'Metrics', findings: metricsFindings(metricsFile) },
   ];
   const serve = serveCommands({
@@ -76,7 +76,7 @@ export async function checkTorchServe(options: CheckTorchServeOptions): Promise<
     changed: [...models, ...workflows].some(({ status }) => status === 'work'),
     modelStore: store,
     workflowStore: workflows.length > 0 || texts.has('workflow_store') ? workflowStore : undefined,
-    configFile: configFile ?? snapshots.newest,
+    configFile,
     metricsFile: metricsFile.moved ? metricsFile.path : undefined,
     output: inspect.places.output,
   });

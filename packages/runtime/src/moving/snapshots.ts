@@ -1,24 +1,31 @@
 import { readdir } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { loadConfig } from '../config/load-config.js';
 import { finding, type MovingFinding, shellWord } from './report.js';
 
-export interface Snapshots {
-  readonly findings: readonly MovingFinding[];
-  /** The newest one, from which TorchServe started without a configuration file; absolute. */
-  readonly newest: string | undefined;
+/** Names of the snapshots of a folder, the newest last. */
+async function snapshotNames(directory: string): Promise<string[]> {
+  const names = await readdir(join(directory, 'logs', 'config')).catch(() => []);
+  return names.filter((name) => /^\d{17}-(startup|snapshot|shutdown)\.cfg$/.test(name)).sort();
+}
+
+/** What TorchServe starts from without a configuration file; absolute. */
+export async function newestSnapshot(directory: string): Promise<string | undefined> {
+  const newest = (await snapshotNames(directory)).at(-1);
+  return newest === undefined ? undefined : join(directory, 'logs', 'config', newest);
 }
 
 /** Looks at `logs/config`, where TorchServe wrote its state. */
-export async function snapshotFindings(directory: string, store: string | undefined, env: NodeJS.ProcessEnv): Promise<Snapshots> {
-  const folder = join(directory, 'logs', 'config');
-  const names = (await readdir(folder).catch(() => []))
-    .filter((name) => /^\d{17}-(startup|snapshot|shutdown)\.cfg$/.test(name))
-    .sort();
+export async function snapshotFindings(
+  directory: string,
+  store: string | undefined,
+  env: NodeJS.ProcessEnv,
+): Promise<MovingFinding[]> {
+  const names = await snapshotNames(directory);
   const newest = names.at(-1);
-  if (newest === undefined) return { findings: [], newest: undefined };
-  const path = join(folder, newest);
+  if (newest === undefined) return [];
+  const path = join(directory, 'logs', 'config', newest);
   const { config, problems } = loadConfig({
     argv: { tsConfig: path, ...(store === undefined ? {} : { modelStore: store }) },
     env,
@@ -31,18 +38,21 @@ export async function snapshotFindings(directory: string, store: string | undefi
   if (missing.length > 0) notes.push(`not in the model store: ${missing.map(({ url }) => url).join(', ')}`);
   const what = entries.map(({ name, url }) => `${name}=${url}`).join(', ') || 'no models';
   const others = names.length === 1 ? '' : `; the ${names.length - 1} older ones are not read`;
-  return {
-    newest: path,
-    findings: [
-      finding(notes.length > 0 ? 'work' : 'works', `logs/config/${newest}`, `restores ${what}${others}`, {
-        notes,
-        steps: [
-          {
-            what: 'Start from it, with its settings and models.',
-            commands: [`onnxserve --start --ts-config ${shellWord(path)}`],
-          },
-        ],
-      }),
-    ],
-  };
+  return [
+    finding(notes.length > 0 ? 'work' : 'works', `logs/config/${newest}`, `restores ${what}${others}`, {
+      notes,
+      steps: [
+        {
+          what: 'Start from it, with its settings and models.',
+          commands: [
+            `onnxserve start --ts-config ${shellWord(here(path))}${store === undefined ? '' : ` --model-store ${shellWord(here(store))}`}`,
+          ],
+        },
+      ],
+    }),
+  ];
+}
+
+function here(path: string): string {
+  return relative(process.cwd(), path) || '.';
 }
