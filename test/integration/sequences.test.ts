@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Answer, messageOf, metric, post } from '../helpers/client.js';
 import { type Gates, startGates } from '../helpers/gates.js';
+import { GrpcClient, input, type Message } from '../helpers/grpc.js';
 import { startServer, type TestServer } from '../helpers/server.js';
 import { until } from '../helpers/until.js';
 
@@ -49,6 +50,7 @@ beforeAll(async () => {
       doomed: { handler, config: { ...one, ...sequences } },
       shrinks: { handler, config: { minWorkers: 2, maxWorkers: 2, ...sequences, maxNumSequence: 8 } },
       batches: { handler, config: { ...one, ...sequences, maxBatchDelay: 600_000 } },
+      grpc: { handler, config: { ...one, ...sequences } },
       plain: { handler: 'whole-batch', config: { ...one, ...sequences } },
       quick: { handler, config: one },
     },
@@ -247,6 +249,54 @@ describe('workers', () => {
     expect(last.map((it) => said(it).words)).toEqual(ids.map(() => '1 2'));
     expect(last.map((it) => said(it).pid)).toEqual(first.map((it) => said(it).pid));
     expect((await scaled).status).toBe(200);
+  });
+});
+
+describe('over gRPC', () => {
+  const message = (sequence_id: string | undefined, word: string, marks: Record<string, string> = {}) => ({
+    model_name: 'grpc',
+    ...(sequence_id === undefined ? {} : { sequence_id }),
+    input: input({ data: JSON.stringify({ word }), ...marks }),
+  });
+  const wordsOf = ({ prediction }: Message) => (JSON.parse(String(prediction)) as Said).words;
+
+  it('a stream and single calls share the state of a sequence', async () => {
+    const client = new GrpcClient(server.grpcInference);
+    try {
+      const talk = client.talk('inference', 'StreamPredictions2');
+      talk.call.write?.(message('s', '1', { ts_request_sequence_start: 'true' }));
+      talk.call.write?.(message('t', 'a'));
+      talk.call.write?.(message('s', '2'));
+      const messages = await talk.until(3);
+      const of = (id: string) => messages.filter(({ sequence_id }: Message) => sequence_id === id).map(wordsOf);
+      expect([of('s'), of('t')]).toEqual([['1', '1 2'], ['a']]);
+      const single = await client.call('inference', 'Predictions', message('s', '3'));
+      expect(wordsOf(single.messages[0])).toBe('1 2 3');
+      // Both places are taken.
+      talk.call.write?.(message('u', 'x'));
+      const [, , , refused] = await talk.until(4);
+      expect(refused.status.message).toContain('maxNumSequence');
+      talk.call.write?.(message('s', '4', { ts_request_sequence_end: 'true' }));
+      talk.call.write?.(message('t', 'b', { ts_request_sequence_end: 'true' }));
+      talk.call.end?.();
+      expect((await talk.ended()).messages).toHaveLength(6);
+      expect(await active('grpc')).toBe(0);
+    } finally {
+      client.close();
+    }
+  });
+
+  it('a call without an id gets one', async () => {
+    const client = new GrpcClient(server.grpcInference);
+    try {
+      const first = await client.call('inference', 'Predictions', message(undefined, '1'));
+      const id = String(first.headers.get('ts_request_sequence_id')[0]);
+      expect(id).toMatch(/^ts-seq-/);
+      const marks = { ts_request_sequence_end: 'true' };
+      expect(wordsOf((await client.call('inference', 'Predictions', message(id, '2', marks))).messages[0])).toBe('1 2');
+    } finally {
+      client.close();
+    }
   });
 });
 

@@ -1,10 +1,13 @@
 // Compiled, never run: what TypeScript infers along a handler's chain.
 import {
   defineHandler,
+  done,
   type InferenceRequest,
+  more,
   type NamedTensors,
   PredictionError,
   respond,
+  type SequencePlace,
   type StandardSchema,
   Tensor,
   tensor,
@@ -168,4 +171,69 @@ export const validated = defineHandler({
     same<ReturnType<typeof request.json>, Promise<unknown>>(true);
     return { text: tensor('BYTES', [1], [body.text]) };
   },
+});
+
+// What startSequence returns, awaited, is the state of the sequence in every stage of a request.
+export const conversation = defineHandler({
+  load: () => ({ greeting: 'hello' }),
+  async startSequence(ctx) {
+    same<typeof ctx.sequence.id, string>(true);
+    same<typeof ctx.state, { greeting: string }>(true);
+    return { turns: 0 };
+  },
+  preprocess(request, ctx) {
+    same<typeof request.sequence, SequencePlace | undefined>(true);
+    same<typeof ctx.sequence.state, { turns: number }>(true);
+    ctx.sequence.state = { turns: ctx.sequence.state.turns + 1 };
+    // @ts-expect-error the place is what the client said
+    ctx.sequence.end = true;
+    return { x: zeros('INT64', [1, ctx.sequence.state.turns]) };
+  },
+  postprocess: (_outputs, ctx) => ({ turns: ctx.sequence.state.turns, last: ctx.sequence.end }),
+  endSequence(state, reason) {
+    same<typeof state, { turns: number }>(true);
+    // @ts-expect-error no such reason
+    void (reason === 'bored');
+  },
+});
+export const wholeConversation = defineHandler({
+  startSequence: () => new Map<string, number>(),
+  handle: (batch) =>
+    batch.map(({ ctx }) => {
+      same<typeof ctx.sequence.state, Map<string, number>>(true);
+      return ctx.sequence.state.size;
+    }),
+});
+
+// What preprocess returns is the job of each step.
+export const counter = defineHandler({
+  load: () => ({ limit: 3 }),
+  startSequence: () => ({ total: 0 }),
+  async preprocess(request) {
+    return { left: Number(request.text()) };
+  },
+  step(batch, ctx) {
+    same<typeof ctx.state, { limit: number }>(true);
+    return batch.map((item) => {
+      same<typeof item.job, { left: number }>(true);
+      same<typeof item.ctx.sequence.state, { total: number }>(true);
+      item.job = { left: item.job.left - 1 };
+      if (item.steps > ctx.state.limit) return new PredictionError('too long', 422);
+      return item.job.left > 0 ? more(`${item.job.left} `) : done({ over: true });
+    });
+  },
+  release(job) {
+    same<typeof job, { left: number }>(true);
+  },
+});
+export const plainSteps = defineHandler({
+  step(batch) {
+    same<(typeof batch)[number]['job'], InferenceRequest>(true);
+    return batch.map(({ job }) => done(job.text()));
+  },
+});
+// A step says what becomes of each request.
+defineHandler({
+  // @ts-expect-error neither more nor done
+  step: (batch) => batch.map(() => 'text'),
 });

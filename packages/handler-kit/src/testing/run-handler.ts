@@ -59,9 +59,12 @@ export async function runHandler(
   const errors: unknown[] = [];
   const sequences = new SequenceStates(handler, shared, (error) => errors.push(error));
   const items = payloads.map((payload, index) => newItem(context, state, payload, index + 1, sequences));
+  const answers = new Map<Item, TestResult>();
+  // At once, as the server does: what a result refers to may change later.
+  const answered = async (item: Item): Promise<void> => void answers.set(item, await finish(item));
   const size = Math.max(1, options.batchSize ?? items.length);
   if ('step' in handler && handler.step !== undefined) {
-    await runSteps(handler as StepHandler<unknown, unknown>, items, size, shared, sequences);
+    await runSteps(handler as StepHandler<unknown, unknown>, items, size, shared, sequences, answered);
   } else {
     for (let left: readonly Item[] = items; left.length > 0;) {
       const batch = nextBatch(left, size);
@@ -70,10 +73,11 @@ export async function runHandler(
       const entered = batch.filter((item) => !item.error);
       if (isWhole(handler)) await handleBatch(handler, entered, shared);
       else await runStages(handler, entered, shared);
+      for (const item of batch) await answered(item);
       for (const item of batch) if (item.request.sequence?.end) await sequences.end(item.request.sequence.id, 'end');
     }
   }
-  const results = await Promise.all(items.map(finish));
+  const results = items.map((item) => answers.get(item)!);
   await sequences.endAll('stop');
   if (errors.length > 0) throw errors[0];
   await handler.unload?.(state);

@@ -1,4 +1,5 @@
 import type { BatchContext } from '../context.js';
+import { encodeChunk } from '../result.js';
 import type { SequenceStates } from '../sequence-states.js';
 import type { StepHandler, StepItem, StepResult } from '../step.js';
 import type { Item } from './item.js';
@@ -39,12 +40,14 @@ export async function runSteps(
   size: number,
   shared: BatchContext<unknown>,
   sequences: SequenceStates,
+  answered: (item: Item) => Promise<void>,
 ): Promise<void> {
   let waiting = [...items];
   const running: Running[] = [];
   const leave = async (it: Running): Promise<void> => {
     running.splice(running.indexOf(it), 1);
     await handler.release?.(it.job, it.ctx);
+    await answered(it.item);
     await ended(it.item, sequences);
   };
   while (waiting.length + running.length > 0) {
@@ -61,7 +64,9 @@ export async function runSteps(
         const job: unknown = handler.preprocess ? await handler.preprocess(item.request, item.ctx) : item.request;
         running.push({ item, request: item.request, ctx: item.ctx, job, steps: 0 });
       });
-      if (item.error) await ended(item, sequences);
+      if (!item.error) continue;
+      await answered(item);
+      await ended(item, sequences);
     }
     if (running.length === 0) continue;
     const batch = [...running];
@@ -91,18 +96,16 @@ async function stepOnce(
 
 /** @returns true when the request is over */
 function apply(item: Item, result: StepResult | Error): boolean {
-  if (result instanceof Error) {
-    item.error = result;
-    return true;
-  }
-  if (result.more) {
-    if (result.chunk !== undefined) (item.chunks ??= []).push(result.chunk);
-    return false;
-  }
-  if (item.chunks === undefined) item.result = result.result ?? new Uint8Array();
-  else {
-    if (result.result !== undefined && result.result !== null) item.chunks.push(result.result as object);
-    item.result = stream(item.chunks);
+  try {
+    if (result instanceof Error) throw result;
+    const last = result.more ? result.chunk : result.result;
+    const streams = result.more || item.chunks !== undefined;
+    if (streams && last !== undefined) (item.chunks ??= []).push(encodeChunk(last));
+    if (result.more) return false;
+    if (item.chunks !== undefined) item.result = stream(item.chunks);
+    else item.result = result.result === undefined ? new Uint8Array() : result.result;
+  } catch (thrown) {
+    item.error = thrown instanceof Error ? thrown : new Error(String(thrown), { cause: thrown });
   }
   return true;
 }

@@ -202,7 +202,8 @@ export class Stepper {
       if (running.begun && result.result !== undefined) this.#stream(running, encodeChunk(result.result));
       this.#end(running);
       if (running.chunks !== undefined) running.chunks.end();
-      else this.#answers.answer(running.item, running.collected ?? result.result ?? new Uint8Array());
+      else
+        this.#answers.answer(running.item, running.collected ?? (result.result === undefined ? new Uint8Array() : result.result));
     } catch (error) {
       this.#fail(running, error);
     }
