@@ -52,7 +52,8 @@ beforeAll(async () => {
       dies: { handler, config: { ...config, rerunOnWorkerDeath: false } },
       hangs: { handler, config: { ...config, responseTimeout: 1 } },
       delays: { handler, config: { ...config, maxBatchDelay: 600_000 } },
-      ordinary: { handler: 'whole-batch', config },
+      ordinary: { handler: 'whole-batch', config: { ...config, batchSize: 2, maxBatchDelay: 100 } },
+      streams: { handler: 'grpc', config: { ...config, batchSize: 2, maxBatchDelay: 100 } },
     },
   });
 });
@@ -177,7 +178,22 @@ describe('what goes wrong', () => {
   });
 });
 
-it('a handler without step() is served in ordinary batches, with a warning in describe', async () => {
-  expect((await count('ordinary', { value: 1 })).json).toMatchObject({ value: 1 });
-  expect((await server.describe('ordinary')).warnings).toContainEqual(expect.stringContaining('continuousBatching'));
+describe('a handler without step()', () => {
+  it('is served in ordinary batches, with a warning in describe', async () => {
+    const three = await Promise.all([1, 2, 3].map((value) => count('ordinary', { value })));
+    expect(three.map(({ json }) => (json as { batch: number }).batch).filter((size) => size === 2)).toHaveLength(2);
+    expect((await server.describe('ordinary')).warnings).toContainEqual(expect.stringContaining('continuousBatching'));
+  });
+
+  it('may stream, and the next request is served by the same worker', async () => {
+    const { pid } = (await server.describe('streams')).workers[0]!;
+    const form = (order: object) => {
+      const body = new URLSearchParams({ data: JSON.stringify(order) });
+      return fetch(`${server.inference}/predictions/streams`, { method: 'POST', body });
+    };
+    const [one, two] = await Promise.all([form({ do: 'stream', n: 3 }), form({ do: 'sleep', text: 'two' })]);
+    expect([await one.text(), await two.text()]).toEqual(['chunk0;chunk1;chunk2;', 'two']);
+    expect(await (await form({ do: 'sleep', text: 'three' })).text()).toBe('three');
+    expect((await server.describe('streams')).workers[0]!.pid).toBe(pid);
+  });
 });

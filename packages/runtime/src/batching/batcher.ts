@@ -3,7 +3,8 @@ import type { ServeError } from '../domain/errors.js';
 import { monotonicNow, type PredictReply, type PredictRequest, type SequenceMark, type StageTimes } from '../domain/request.js';
 import { publishEnd } from './ended.js';
 import type { Job, Slot } from './job.js';
-import { decide, type Release } from './policy.js';
+import { nextBatch } from './next-batch.js';
+import type { Release } from './policy.js';
 import { JobQueue } from './queue.js';
 import { Recall } from './recall.js';
 import { queueFull, ticketless } from './refusals.js';
@@ -229,82 +230,25 @@ export class Batcher {
   }
 
   #step(): boolean {
-    const oldest = this.#queue.peek();
-    if (oldest === undefined && this.#sequences === undefined) return false;
-    const slots = this.#slots.filter((slot) => slot.accepting && !holdsSuspect(slot));
-    if (oldest?.suspect === true)
-      return this.#dispatchAlone(
-        oldest,
-        slots.find((slot) => slot.jobs.size === 0),
-      );
-    if (
-      oldest?.request.kind === 'describe' &&
-      this.#dispatchAlone(oldest, slots.toSorted((a, b) => a.jobs.size - b.jobs.size)[0])
-    )
-      return true;
-    if (this.#sequences !== undefined) return this.#sequenceStep(slots);
-    if (oldest === undefined || oldest.request.kind === 'describe') return false;
-    const decision = decide({
-      queued: this.#queue.length,
-      oldestAge: (monotonicNow() - oldest.enqueuedAt) / 1e6,
-      batchSize: this.#settings.batchSize,
-      maxBatchDelay: this.#settings.maxBatchDelay,
-      wholeBatch: this.#wholeBatch,
-      prefetch: this.#settings.useJobTicket ? 0 : 1,
-      continuous: this.#continuous,
-      slots: slots.map((slot) => ({ items: slot.jobs.size })),
-    });
-    switch (decision.kind) {
-      case 'idle':
-        return false;
-      case 'wait':
-        this.#wait(decision.ms);
-        return false;
-      case 'dispatch': {
-        const jobs: Job[] = [];
-        while (jobs.length < decision.count) {
-          const job = this.#queue.peek();
-          if (job === undefined || job.suspect || job.request.kind === 'describe') break;
-          jobs.push(this.#queue.shift()!);
-        }
-        this.#dispatch(slots[decision.slot]!, jobs, decision.release);
-        return true;
-      }
-    }
-  }
-
-  #sequenceStep(slots: readonly Slot[]): boolean {
     const { batchSize, maxBatchDelay, useJobTicket } = this.#settings;
-    const decision = this.#sequences!.queue.next(slots, monotonicNow(), {
+    const next = nextBatch(this.#queue, this.#sequences?.queue, this.#slots, {
       batchSize,
       maxBatchDelay,
       wholeBatch: this.#wholeBatch,
       prefetch: useJobTicket ? 0 : 1,
       continuous: this.#continuous,
     });
-    switch (decision.kind) {
+    switch (next.kind) {
       case 'idle':
         return false;
       case 'wait':
-        this.#wait(decision.ms);
+        this.#timer = setTimeout(() => this.pump(), Math.min(Math.ceil(next.ms), LONGEST_TIMER));
         return false;
       case 'dispatch':
-        for (const job of decision.jobs) this.#sequences!.handed(job, decision.slot);
-        this.#dispatch(decision.slot, decision.jobs, decision.release);
+        for (const job of next.jobs) this.#sequences?.handed(job, next.slot);
+        this.#dispatch(next.slot, next.jobs, next.release);
         return true;
     }
-  }
-
-  #wait(ms: number): void {
-    this.#timer = setTimeout(() => this.pump(), Math.min(Math.ceil(ms), LONGEST_TIMER));
-  }
-
-  /** A describe request asks the handler about itself and shares no batch; a suspect has a worker to itself. */
-  #dispatchAlone(job: Job, slot: Slot | undefined): boolean {
-    if (slot === undefined) return false;
-    this.#queue.shift();
-    this.#dispatch(slot, [job], 'idle');
-    return true;
   }
 
   #dispatch(slot: Slot, jobs: readonly Job[], release: Release): void {
@@ -384,10 +328,4 @@ export class Batcher {
     }
     return true;
   }
-}
-
-function holdsSuspect(slot: Slot): boolean {
-  if (slot.jobs.size !== 1) return false;
-  for (const job of slot.jobs) return job.suspect;
-  return false;
 }

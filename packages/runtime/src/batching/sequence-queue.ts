@@ -1,12 +1,14 @@
-import type { Job, Slot } from './job.js';
+import type { Job, Sequence, Slot } from './job.js';
 import { decide, type PolicyInput, type Release } from './policy.js';
 import { JobQueue } from './queue.js';
-import type { Sequence } from './sequence.js';
 
-export type SequenceDecision =
+export type NextBatch =
+  /** These were taken from their queue for `slot`. */
   | { readonly kind: 'dispatch'; readonly slot: Slot; readonly jobs: readonly Job[]; readonly release: Release }
   | { readonly kind: 'wait'; readonly ms: number }
   | { readonly kind: 'idle' };
+
+export type BatchRules = Omit<PolicyInput, 'queued' | 'oldestAge' | 'slots'>;
 
 /** The members that may run now, at most one of each sequence: in a queue for each worker, and one for sequences that have none yet. */
 export class SequenceQueue {
@@ -36,7 +38,7 @@ export class SequenceQueue {
   }
 
   /** One worker's batch, by the policy that holds for all requests. */
-  next(slots: readonly Slot[], now: number, input: Omit<PolicyInput, 'queued' | 'oldestAge' | 'slots'>): SequenceDecision {
+  next(slots: readonly Slot[], now: number, rules: BatchRules): NextBatch {
     this.#place(slots);
     let wait = Infinity;
     for (const slot of slots) {
@@ -44,7 +46,7 @@ export class SequenceQueue {
       const oldest = queue?.peek();
       if (queue === undefined || oldest === undefined) continue;
       const oldestAge = (now - oldest.enqueuedAt) / 1e6;
-      const decision = decide({ ...input, queued: queue.length, oldestAge, slots: [{ items: slot.jobs.size }] });
+      const decision = decide({ ...rules, queued: queue.length, oldestAge, slots: [{ items: slot.jobs.size }] });
       if (decision.kind === 'wait') wait = Math.min(wait, decision.ms);
       if (decision.kind !== 'dispatch') continue;
       const jobs = Array.from({ length: decision.count }, () => queue.shift()!);

@@ -1,32 +1,5 @@
 import type { SequenceMark } from '../domain/request.js';
-import type { Job, Slot } from './job.js';
-
-/** Requests that share state, answered one after the other by one worker. */
-export interface Sequence {
-  readonly id: string;
-  /** Tells it from an earlier one of the same id, everywhere. */
-  number: number;
-  /** Its client begins sequences by a mark, so it can be told to begin anew. */
-  marked: boolean;
-  /** The worker that keeps its state; undefined until there is one. */
-  slot: Slot | undefined;
-  /** In order; the first stands in a queue for its worker unless one is there already. Those whose client has left keep only their end mark. */
-  readonly waiting: Job[];
-  /** Of those, the ones that somebody waits for. */
-  live: number;
-  /** The one at the worker. */
-  active: Job | undefined;
-  /** A member was handed to a worker, so there may be state. */
-  handed: boolean;
-  /** A member has run: whoever takes the worker takes the sequence. */
-  begun: boolean;
-  /** Why it takes no more members and ends with the active one. */
-  ending: 'timeout' | 'lost' | undefined;
-  /** Monotonic nanoseconds. */
-  startedAt: number;
-  idleSince: number;
-  timer: NodeJS.Timeout | undefined;
-}
+import type { Sequence } from './job.js';
 
 export interface SequenceSettings {
   /** Sequences at the same time, over all workers. */

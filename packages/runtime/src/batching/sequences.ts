@@ -2,8 +2,8 @@ import type { SequenceEndReason } from '@onnxserve/handler-kit';
 import type { ServeError } from '../domain/errors.js';
 import { monotonicNow, type SequenceMark } from '../domain/request.js';
 import { EndedSequences } from './ended-sequences.js';
-import type { Job, Slot } from './job.js';
-import { expiry, newSequence, type Sequence } from './sequence.js';
+import type { Job, Sequence, Slot } from './job.js';
+import { expiry, newSequence } from './sequence.js';
 import { ended, queueFull, type SequenceModel, tooMany } from './sequence-refusals.js';
 import { SequenceQueue } from './sequence-queue.js';
 import { LONGEST_TIMER } from './watch.js';
@@ -87,7 +87,9 @@ export class Sequences {
   }
 
   handed(job: Job, slot: Slot): void {
-    const sequence = job.sequence!;
+    const { sequence } = job;
+    // A describe request belongs to none.
+    if (sequence === undefined) return;
     sequence.waiting.shift();
     sequence.live--;
     this.#waiting--;

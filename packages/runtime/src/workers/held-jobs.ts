@@ -1,6 +1,5 @@
 import type { Batcher } from '../batching/batcher.js';
-import type { Job, Slot } from '../batching/job.js';
-import type { Sequence } from '../batching/sequence.js';
+import type { Job, Sequence, Slot } from '../batching/job.js';
 import { batchRan } from '../domain/events.js';
 import { ServeError } from '../domain/errors.js';
 import { monotonicNow, type SequenceMark, type StageTimes } from '../domain/request.js';
