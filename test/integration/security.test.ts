@@ -131,6 +131,39 @@ describe('tokens', () => {
     await open.end();
   });
 
+  it('are not for handlers', async () => {
+    const tells = `export default { handle: (batch) => batch.map(() => Object.keys(process.env).filter((name) => name.endsWith('_TOKEN'))) };`;
+    server = await startServer({
+      models: { tells: { handlerSource: tells } },
+      environment: { ONNXSERVE_MANAGEMENT_TOKEN: 'hidden-one' },
+    });
+    expect((await post(`${server.inference}/predictions/tells`, 'x')).json).toEqual([]);
+  });
+
+  it('of a server that runs are not overwritten by a start that fails', async () => {
+    const keyFile = join(folder, 'kept.json');
+    server = await startServer({ models, config: { disable_token_authorization: false, token_key_file: keyFile } });
+    const before = await readFile(keyFile, 'utf8');
+    const taken = server.inference;
+    const set = [`inference_address=${taken}`, 'disable_token_authorization=false', `token_key_file=${keyFile}`];
+    const others = [
+      'management_address=http://127.0.0.1:0',
+      'metrics_address=http://127.0.0.1:0',
+      'grpc_inference_port=0',
+      'grpc_management_port=0',
+    ];
+    const second = await runCommand(
+      ['start', '--foreground', '--ncs', '--model-store', folder, '--set', ...set, ...others],
+      folder,
+      {
+        TMPDIR: folder,
+        ONNXSERVE_ANNOUNCE: '1',
+      },
+    );
+    expect(second).toMatchObject({ code: 1, stderr: expect.stringContaining('in use already') });
+    expect(await readFile(keyFile, 'utf8')).toBe(before);
+  });
+
   it('that cannot be written stop the start with what to set', async () => {
     const result = await runCommand(
       [
@@ -142,6 +175,9 @@ describe('tokens', () => {
         '--set',
         'disable_token_authorization=false',
         'token_key_file=/nowhere/keys.json',
+        ...['inference_address', 'management_address', 'metrics_address'].map((key) => `${key}=http://127.0.0.1:0`),
+        'grpc_inference_port=0',
+        'grpc_management_port=0',
       ],
       folder,
       { TMPDIR: folder, ONNXSERVE_ANNOUNCE: '1' },
@@ -213,8 +249,10 @@ describe('TLS', () => {
     });
     await expect(new Promise((resolve, reject) => old.once('secureConnect', resolve).once('error', reject))).rejects.toThrow();
     const plain = connect(Number(port), hostname);
-    plain.end('GET /ping HTTP/1.1\r\nHost: a\r\n\r\n');
-    await new Promise<void>((resolve) => plain.once('close', () => resolve()).once('error', () => undefined));
+    plain.write('GET /ping HTTP/1.1\r\nHost: a\r\n\r\n');
+    const told = await text(plain);
+    expect(told).toMatch(/^HTTP\/1\.1 403 /);
+    expect(told).toContain('This port speaks TLS; use https://');
     expect((await https(`${server.inference}/ping`)).status).toBe(200);
   });
 
@@ -229,9 +267,9 @@ describe('TLS', () => {
     expect(server.logs()).not.toContain('sesame');
   });
 
-  it('uses a certificate that was renewed, without a restart', async () => {
+  it('uses a certificate that was renewed, without a restart, for gRPC too', async () => {
     const paths = await files('renewed');
-    server = await start(paths);
+    server = await start({ ...paths, enable_grpc_ssl: true });
     const before = (await https(`${server.inference}/ping`)).subject;
     const next = makeCertificate();
     await writeFile(paths['private_key_file']!, next.key);
@@ -242,6 +280,9 @@ describe('TLS', () => {
       return found?.subject === before ? undefined : found?.subject;
     }, 'the new certificate is used');
     expect(after).not.toBe(before);
+    const client = new GrpcClient(server.grpcInference, credentials.createSsl(Buffer.from(next.certificate)));
+    expect((await client.call('inference', 'Ping')).code).toBe(status.OK);
+    client.close();
   });
 
   it.each<[string, () => Promise<Record<string, string>>, RegExp]>([
@@ -333,6 +374,7 @@ describe('archives from the network', () => {
     ['http://localhost:PORT/far.mar', /redirects to another host/],
     ['file:///etc/passwd', /only http and https are followed/],
     ['http://169.254.169.254/x', /redirects to another host/],
+    ['http://127.0.0.1:1/far.mar', /redirects to another host, http:\/\/127\.0\.0\.1:1/],
   ])('do not follow a redirect to %s', async (location, message) => {
     answer = (_request, response) => {
       response.writeHead(302, { location: location.replace('PORT', at.split(':')[1]!) }).end();

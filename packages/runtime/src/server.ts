@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import { availableCpus } from './config/cpu.js';
 import { snapshotFolder } from './config/snapshot-files.js';
 import type { ServerConfig } from './config/server-config.js';
-import type { TlsMaterial } from './listeners/tls.js';
+import { TlsIdentity } from './listeners/tls-identity.js';
 import type { Tokens } from './admission/tokens.js';
 import { resolveWorkersDefault } from './config/workers-default.js';
 import { type GrpcListeners, startGrpcListeners } from './listeners/grpc/start.js';
@@ -80,11 +80,11 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   };
   let listeners: Listeners | undefined;
   let tokens: Tokens | undefined;
-  let tls: TlsMaterial | undefined;
-  let grpc: GrpcListeners;
+  let tls: TlsIdentity | undefined;
+  let grpcListeners: GrpcListeners | undefined;
   try {
     tokens = makeTokens(config.tokens, (sentence) => logger.warn(sentence));
-    tls = usesTls(config) ? await readTls(config.tls) : undefined;
+    tls = usesTls(config) ? new TlsIdentity(await readTls(config.tls)) : undefined;
     listeners = await startListeners({
       config,
       inference: models,
@@ -98,7 +98,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       tokens,
       tls,
     });
-    grpc = await startGrpcListeners({
+    grpcListeners = await startGrpcListeners({
       config,
       inference: models,
       management: models,
@@ -109,16 +109,19 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       ...(tokens === undefined ? {} : { authorizer: tokens }),
       log: logger,
     });
+    // Not before the listeners are open: the keys in the file may be those of a server that runs already.
+    tokens?.publish();
   } catch (error) {
-    await listeners?.close();
+    await Promise.all([listeners?.close(), grpcListeners?.close(0)]);
     await metrics.close();
     throw error;
   }
   const http = listeners;
+  const grpc = grpcListeners;
   const addresses = { ...http.addresses, ...grpc.addresses };
   logger.info(addresses, 'listening');
   if (tokens !== undefined) logger.info(describeTokens(config.tokens));
-  const watch = tls === undefined ? undefined : new TlsWatch(config.tls, (renewed) => http.renewTls(renewed), logger);
+  const watch = tls === undefined ? undefined : new TlsWatch(config.tls, tls, logger);
 
   const { snapshotValues } = options;
   const snapshots =

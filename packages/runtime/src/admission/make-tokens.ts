@@ -1,8 +1,9 @@
 import { watchFile } from 'node:fs';
-import type { TokenConfig } from '../config/server-config.js';
+import { join } from 'node:path';
+import type { GivenToken, TokenConfig } from '../config/server-config.js';
 import type { Scope } from '../domain/authorization.js';
 import { readSecret, writeKeyFile } from './key-file.js';
-import { Tokens } from './tokens.js';
+import { type KeySet, Tokens } from './tokens.js';
 
 /** How often a file with a token is looked at. */
 const LOOK_MS = 5_000;
@@ -12,29 +13,20 @@ const LOOK_MS = 5_000;
  * @throws {Error} naming the file that cannot be read or written, and what to set instead
  */
 export function makeTokens(config: TokenConfig, warn: (sentence: string) => void): Tokens | undefined {
-  const { required, given, keyFile } = config;
+  const { required, given } = config;
   if (required.size === 0) return undefined;
   const fixed: Partial<Record<Scope, string>> = {};
   for (const scope of ['inference', 'management'] as const) {
     const it = given[scope];
     if (it === undefined) continue;
-    fixed[scope] = 'value' in it ? it.value : named(it.from, () => readSecret(it.file));
+    fixed[scope] = secretOf(it);
   }
   const tokens = new Tokens({
     required,
     fixed,
     lifetime: config.lifetimeMinutes * 60_000,
-    store(keys) {
-      try {
-        writeKeyFile(keyFile, keys);
-      } catch (error) {
-        throw new Error(
-          `The tokens cannot be written to ${keyFile} (${(error as Error).message}). Set token_key_file to a place that can be written, give the token by ` +
-            'ONNXSERVE_MANAGEMENT_TOKEN or ONNXSERVE_MANAGEMENT_TOKEN_FILE, or set disable_token_authorization=true.',
-          { cause: error },
-        );
-      }
-    },
+    apiKey: given.API === undefined ? undefined : secretOf(given.API),
+    store: (keys) => store(keys, config, warn),
   });
   for (const scope of ['inference', 'management'] as const) {
     const it = given[scope];
@@ -57,6 +49,35 @@ export function describeTokens({ required, given, keyFile }: TokenConfig): strin
     (scope) => `${scope} needs the token ${given[scope] === undefined ? `of ${keyFile}` : `given by ${given[scope].from}`}`,
   );
   return `token authorization: ${each.join(', ')}`;
+}
+
+/** A start directory that cannot be written is usual in containers; then the temp directory has to do. */
+function store(keys: KeySet, { keyFile, keyFileMayMove, tempDirectory }: TokenConfig, warn: (sentence: string) => void): void {
+  try {
+    writeKeyFile(keyFile, keys);
+    return;
+  } catch (error) {
+    const why = (error as Error).message;
+    const hint =
+      'Set token_key_file to a place that can be written, or give the tokens by ONNXSERVE_INFERENCE_TOKEN, ONNXSERVE_MANAGEMENT_TOKEN or the same with _FILE.';
+    if (!keyFileMayMove) throw new Error(`The tokens cannot be written to ${keyFile} (${why}). ${hint}`, { cause: error });
+    const other = join(tempDirectory, 'key_file.json');
+    try {
+      writeKeyFile(other, keys);
+    } catch (second) {
+      throw new Error(
+        `The tokens can be written neither to ${keyFile} (${why}) nor to ${other} (${(second as Error).message}). ${hint}`,
+        {
+          cause: second,
+        },
+      );
+    }
+    warn(`The tokens cannot be written to ${keyFile} (${why}); they are in ${other}. ${hint}`);
+  }
+}
+
+function secretOf(it: GivenToken): string {
+  return 'value' in it ? it.value : named(it.from, () => readSecret(it.file));
 }
 
 function named<T>(from: string, step: () => T): T {

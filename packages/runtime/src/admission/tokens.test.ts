@@ -17,6 +17,7 @@ function make(options: Partial<TokensOptions> = {}) {
     now: () => time,
     ...options,
   });
+  tokens.publish();
   const key = (kind: 'inference' | 'management' | 'API') => stored.at(-1)![kind].key;
   const ok = (scope: Scope, token: string) => tokens.check(scope, `Bearer ${token}`) === undefined;
   return { tokens, stored, key, ok, pass: (ms: number) => void (time += ms) };

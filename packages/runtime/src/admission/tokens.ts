@@ -24,7 +24,9 @@ export interface TokensOptions {
   readonly fixed: Readonly<Partial<Record<Scope, string>>>;
   /** Milliseconds that a key made here is good for. */
   readonly lifetime: number;
-  /** Stores the keys made here where their owner finds them. Called before they hold; what it throws keeps the old ones. */
+  /** The key that makes new ones, when the operator gave it. */
+  readonly apiKey?: string | undefined;
+  /** Stores the keys made here where their owner finds them. What it throws keeps the old ones. */
   readonly store: (keys: KeySet) => void;
   readonly now?: () => number;
 }
@@ -36,13 +38,17 @@ export class Tokens implements TokenService {
   #keys: KeySet | undefined;
   #digests: Partial<Record<Scope | 'API', Key>> = {};
 
-  /** @throws {Error} what `store` throws */
   constructor(options: TokensOptions) {
     this.#options = options;
     this.#now = options.now ?? Date.now;
     const made = [...options.required].some((scope) => options.fixed[scope] === undefined);
-    if (made) this.#replace({ management: this.#fresh(), inference: this.#fresh(), API: { key: newKey() } });
+    if (made) this.#use({ management: this.#fresh(), inference: this.#fresh(), API: { key: options.apiKey ?? newKey() } });
     for (const scope of ['inference', 'management'] as const) this.setFixed(scope, options.fixed[scope]);
+  }
+
+  /** Stores the keys made here, where their owner finds them. @throws {Error} what `store` throws */
+  publish(): void {
+    if (this.#keys !== undefined) this.#options.store(this.#keys);
   }
 
   /** Puts another key in the place of a given one, as when the file that holds it was written anew. */
@@ -66,7 +72,9 @@ export class Tokens implements TokenService {
     }
     if (this.#options.fixed[type] !== undefined)
       throw new ServeError('UNAUTHORIZED', `The ${type} key was given to the server, which does not renew it.`);
-    this.#replace({ ...this.#keys, [type]: this.#fresh() });
+    const keys = { ...this.#keys, [type]: this.#fresh() };
+    this.#options.store(keys);
+    this.#use(keys);
   }
 
   #judge(kind: Scope | 'API', authorization: string | undefined, what: string): ServeError | undefined {
@@ -90,8 +98,7 @@ export class Tokens implements TokenService {
     return { key: newKey(), expires: new Date(this.#now() + this.#options.lifetime) };
   }
 
-  #replace(keys: KeySet): void {
-    this.#options.store(keys);
+  #use(keys: KeySet): void {
     this.#keys = keys;
     const timed = ({ key, expires }: KeySet['inference']): Key => ({ digest: digestOf(key), expires: expires.getTime() });
     const { fixed } = this.#options;

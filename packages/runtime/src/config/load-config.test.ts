@@ -48,7 +48,7 @@ describe('sources of values', () => {
       maxRequestSize: 6_553_500,
       allowedUrls: [],
       metricsMode: 'prometheus',
-      tokens: { required: new Set(), given: {}, keyFile: join(cwd, 'key_file.json'), lifetimeMinutes: 60 },
+      tokens: { required: new Set(), given: {}, keyFile: join(cwd, 'key_file.json'), keyFileMayMove: true, lifetimeMinutes: 60 },
       allowPrivateUrls: true,
       logLocation: join(cwd, 'logs'),
       metricsLocation: join(cwd, 'logs'),
@@ -259,6 +259,7 @@ describe('tokens', () => {
     ['inference_address=http://0.0.0.0:8080', []],
     ['management_address=http://0.0.0.0:8081', ['management']],
     ['grpc_management_address=0.0.0.0', ['management']],
+    ['management_address=http://127.example.com:8081', ['management']],
     ['disable_token_authorization=false', ['inference', 'management']],
     ['disable_token_authorization=true\nmanagement_address=http://0.0.0.0:8081', []],
   ])('with "%s" are needed by %j', (line, scopes) => expect(required(line)).toEqual(scopes));

@@ -28,6 +28,7 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
   const maxWorkersLimit = reader.number('max_workers_limit');
   const { loadModels, models, modelsFromSnapshot } = readModels(reader, maxWorkersLimit);
   const managementAddress = reader.address('management_address', 'management');
+  const tempDirectory = reader.path('temp_directory') ?? temporaryFolder(reader, env, cwd);
   const grpcManagement = readGrpcListen(reader, 'management');
   const config: ServerConfig = {
     inferenceAddress: reader.address('inference_address', 'inference'),
@@ -82,7 +83,7 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
       end: headerName(reader, 'ts_header_key_sequence_end'),
     },
     initialWorkerPort: reader.number('initial_worker_port'),
-    tokens: readTokens(reader, env, cwd, { management: managementAddress, grpcManagement }),
+    tokens: readTokens(reader, env, cwd, tempDirectory, { management: managementAddress, grpcManagement }),
     allowPrivateUrls: reader.isSet('allow_private_urls')
       ? reader.boolean('allow_private_urls')
       : managementIsLocal({ management: managementAddress, grpcManagement }),
@@ -97,7 +98,7 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
     logToStdout: reader.boolean('log_stdout'),
     logMaxSize: reader.number('log_max_size'),
     logMaxFiles: reader.number('log_max_files'),
-    tempDirectory: reader.path('temp_directory') ?? temporaryFolder(reader, env, cwd),
+    tempDirectory,
     keepAliveTimeout: reader.number('keep_alive_timeout'),
     shutdownGrace: reader.number('shutdown_grace'),
     shutdownTimeout: reader.number('shutdown_timeout'),

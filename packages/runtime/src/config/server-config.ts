@@ -137,15 +137,19 @@ export interface TlsConfig {
   readonly keystoreType: 'PKCS12' | 'JKS';
 }
 
+/** A token by value or in a file; `from` is the variable that says so. */
+export type GivenToken = { readonly from: string; readonly value: string } | { readonly from: string; readonly file: string };
+
 /** Who needs a token, and which. */
 export interface TokenConfig {
   readonly required: ReadonlySet<Scope>;
-  /** Tokens that the operator chose, by value or in a file; `from` is the variable that says so. */
-  readonly given: Readonly<
-    Partial<Record<Scope, { readonly from: string; readonly value: string } | { readonly from: string; readonly file: string }>>
-  >;
+  /** Tokens that the operator chose; `API` makes new ones. */
+  readonly given: Readonly<Partial<Record<Scope | 'API', GivenToken>>>;
   /** Where the others are written. */
   readonly keyFile: string;
+  /** Nobody chose that place, so another will do. */
+  readonly keyFileMayMove: boolean;
+  readonly tempDirectory: string;
   readonly lifetimeMinutes: number;
 }
 

@@ -1,13 +1,18 @@
+import { isIPv4 } from 'node:net';
 import { resolve } from 'node:path';
 import type { Scope } from '../domain/authorization.js';
 import type { ConfigReader } from './config-reader.js';
-import type { GrpcListen, ListenAddress, TokenConfig } from './server-config.js';
+import type { GivenToken, GrpcListen, ListenAddress, TokenConfig } from './server-config.js';
 
 /** Variables that hold a token, or name a file that does. */
-const variables: Readonly<Record<Scope, string>> = {
+const variables: Readonly<Record<Scope | 'API', string>> = {
   inference: 'ONNXSERVE_INFERENCE_TOKEN',
   management: 'ONNXSERVE_MANAGEMENT_TOKEN',
+  API: 'ONNXSERVE_API_TOKEN',
 };
+
+/** Hidden from workers: handlers have no use for the keys of the server that runs them. */
+export const secretVariables = /^(?:ONNXSERVE_(?:INFERENCE|MANAGEMENT|API)_TOKEN|TS_KEYSTORE_PASS)$/;
 
 /**
  * Which APIs need a token: none, both, or, when nobody says, management where others can reach it. A token that is given asks for itself.
@@ -16,11 +21,13 @@ export function readTokens(
   reader: ConfigReader,
   env: NodeJS.ProcessEnv,
   cwd: string,
+  tempDirectory: string,
   listeners: { readonly management: ListenAddress; readonly grpcManagement: GrpcListen },
 ): TokenConfig {
   const off = reader.isSet('disable_token_authorization') ? reader.boolean('disable_token_authorization') : undefined;
   const inference = given('inference', reader, env, cwd);
   const management = given('management', reader, env, cwd);
+  const api = given('API', reader, env, cwd);
   const required = new Set<Scope>();
   if (off === true) {
     if (inference !== undefined || management !== undefined)
@@ -35,8 +42,14 @@ export function readTokens(
   }
   return {
     required,
-    given: { ...(inference === undefined ? {} : { inference }), ...(management === undefined ? {} : { management }) },
+    given: {
+      ...(inference === undefined ? {} : { inference }),
+      ...(management === undefined ? {} : { management }),
+      ...(api === undefined ? {} : { API: api }),
+    },
     keyFile: reader.path('token_key_file') ?? resolve(cwd, 'key_file.json'),
+    keyFileMayMove: !reader.isSet('token_key_file'),
+    tempDirectory,
     lifetimeMinutes: reader.number('token_expiration_min'),
   };
 }
@@ -53,11 +66,13 @@ export function managementIsLocal({
 }
 
 function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || /^(?:::ffff:)?127\./.test(host);
+  const name = host.toLowerCase().replace(/^::ffff:(?=[\d.]+$)/, '');
+  // A name may begin with 127 too.
+  return name === 'localhost' || name === '::1' || (isIPv4(name) && name.startsWith('127.'));
 }
 
-function given(scope: Scope, reader: ConfigReader, env: NodeJS.ProcessEnv, cwd: string): TokenConfig['given'][Scope] {
-  const name = variables[scope];
+function given(kind: Scope | 'API', reader: ConfigReader, env: NodeJS.ProcessEnv, cwd: string): GivenToken | undefined {
+  const name = variables[kind];
   const value = env[name]?.trim() ?? '';
   const file = env[`${name}_FILE`]?.trim() ?? '';
   if (value !== '' && file !== '') reader.report('error', name, `${name} and ${name}_FILE are both set; unset one of them`);

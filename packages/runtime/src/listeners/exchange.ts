@@ -155,6 +155,7 @@ export class Exchange {
     const { status, type } = torchServeError(error);
     if (error.retryAfter !== undefined) this.extra.push('Retry-After', String(Math.max(1, Math.ceil(error.retryAfter))));
     else if (error.code === 'QUEUE_FULL') this.extra.push('Retry-After', '1');
+    if (error.code === 'UNAUTHORIZED') this.extra.push('WWW-Authenticate', 'Bearer');
     this.refuse(status, type, error.message, error.reason);
   }
 

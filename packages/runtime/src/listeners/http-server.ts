@@ -1,10 +1,13 @@
 import { STATUS_CODES, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Server as HttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import type { SecureContextOptions } from 'node:tls';
 import { type FastifyInstance, fastify } from 'fastify';
 import { errorBody } from '../protocol/torchserve/error-body.js';
 import { requestId } from './request-id.js';
+import { answerPlainHttp } from './plain-http.js';
 import type { TlsMaterial } from './tls.js';
+import type { TlsIdentity } from './tls-identity.js';
 
 /** Limits of the HTTP layer, in milliseconds and bytes. */
 export interface HttpLimits {
@@ -34,7 +37,7 @@ export function createHttpServer(options: {
   keepAliveTimeout: number;
   maxRequestSize: number;
   limits: HttpLimits;
-  tls?: TlsMaterial | undefined;
+  tls?: TlsIdentity | undefined;
 }): FastifyInstance {
   const { dispatch, keepAliveTimeout, maxRequestSize, limits, tls } = options;
   const node = {
@@ -56,7 +59,9 @@ export function createHttpServer(options: {
       void reply.hijack();
       dispatch(request.raw, reply.raw);
     },
-    ...(tls === undefined ? { http: node } : { https: { ...node, ...tlsOptions(tls) } }),
+    ...(tls === undefined
+      ? { http: node }
+      : { https: { ...node, ...tlsOptions(tls.material), handshakeTimeout: limits.headersTimeout } }),
   }) as FastifyInstance;
   server.addHook('onRequest', (request, reply, _done) => {
     void reply.hijack();
@@ -67,6 +72,16 @@ export function createHttpServer(options: {
   // Fastify takes 0, which means for ever, for not given.
   http.keepAliveTimeout = keepAliveTimeout;
   http.headersTimeout = Math.min(limits.headersTimeout, limits.requestTimeout);
+  if (tls !== undefined) {
+    const secure = server.server as unknown as HttpsServer;
+    const endEarly = answerPlainHttp(secure, limits.headersTimeout);
+    const endWatch = tls.watch((material) => secure.setSecureContext(tlsOptions(material)));
+    server.addHook('preClose', (done) => {
+      endWatch();
+      endEarly();
+      done();
+    });
+  }
   http.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
     // A body that will be refused is not asked for.
     if (Number(request.headers['content-length'] ?? 0) <= maxRequestSize) response.writeContinue();
@@ -90,7 +105,7 @@ export function createHttpServer(options: {
 }
 
 /** TLS 1.2 and 1.3. */
-export function tlsOptions({ key, certificate }: TlsMaterial): SecureContextOptions {
+function tlsOptions({ key, certificate }: TlsMaterial): SecureContextOptions {
   return { key, cert: certificate, minVersion: 'TLSv1.2' };
 }
 

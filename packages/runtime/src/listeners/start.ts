@@ -1,4 +1,3 @@
-import type { Server as SecureServer } from 'node:tls';
 import type { FastifyInstance } from 'fastify';
 import type { ListenAddress, ServerConfig } from '../config/server-config.js';
 import type { LogLevels } from '../domain/log-levels.js';
@@ -10,13 +9,13 @@ import { corsHeaders } from './cors.js';
 import { descriptionHandler } from './description.js';
 import { dispatcher, type Part, type Whereabouts } from './dispatcher.js';
 import type { ExchangeSettings, ListenerLog, ListenerName } from './exchange.js';
-import { createHttpServer, defaultLimits, type HttpLimits, tlsOptions } from './http-server.js';
+import { createHttpServer, defaultLimits, type HttpLimits } from './http-server.js';
 import { inferenceHandler, type Readiness } from './inference-listener.js';
 import { listen } from './listen.js';
 import { managementHandler } from './management-listener.js';
 import type { MetricsEndpoint } from './metrics-endpoint.js';
 import { metricsHandler } from './metrics-listener.js';
-import type { TlsMaterial } from './tls.js';
+import type { TlsIdentity } from './tls-identity.js';
 
 export interface ListenersOptions {
   readonly config: ServerConfig;
@@ -31,7 +30,7 @@ export interface ListenersOptions {
   readonly limits?: Partial<HttpLimits>;
   readonly tokens?: TokenService | undefined;
   /** For the listeners whose address is https. */
-  readonly tls?: TlsMaterial | undefined;
+  readonly tls?: TlsIdentity | undefined;
 }
 
 export interface Listeners {
@@ -39,8 +38,6 @@ export interface Listeners {
   readonly addresses: Readonly<Record<'inference' | 'management', string>> & { readonly metrics: string | undefined };
   /** Readiness turns false, answers close their connections, idle connections end at once. */
   drain(): void;
-  /** New connections are made with another certificate. */
-  renewTls(tls: TlsMaterial): void;
   /** Stops listening and waits for what is in flight. */
   close(): Promise<void>;
 }
@@ -72,7 +69,6 @@ export async function startListeners(options: ListenersOptions): Promise<Listene
   ];
   const parts = config.enableMetricsApi ? all : all.filter((part) => part.name !== 'metrics');
   const servers: FastifyInstance[] = [];
-  const secure: SecureServer[] = [];
   const where: Whereabouts = {};
   try {
     for (const group of groupByAddress(parts, config)) {
@@ -86,7 +82,6 @@ export async function startListeners(options: ListenersOptions): Promise<Listene
         limits,
         tls: isSecure ? options.tls : undefined,
       });
-      if (isSecure) secure.push(server.server as unknown as SecureServer);
       servers.push(server);
       const [first] = names;
       if (first === undefined) continue;
@@ -104,9 +99,6 @@ export async function startListeners(options: ListenersOptions): Promise<Listene
   return {
     addresses: { inference: where.inference ?? '', management: where.management ?? '', metrics: where.metrics },
     drain,
-    renewTls: (tls) => {
-      for (const server of secure) server.setSecureContext(tlsOptions(tls));
-    },
     async close() {
       drain();
       await Promise.all(servers.map((server) => server.close()));

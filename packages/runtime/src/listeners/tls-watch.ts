@@ -1,6 +1,7 @@
 import { type StatsListener, unwatchFile, watchFile } from 'node:fs';
 import type { TlsConfig } from '../config/server-config.js';
-import { readTls, tlsFiles, type TlsMaterial } from './tls.js';
+import { readTls, tlsFiles } from './tls.js';
+import type { TlsIdentity } from './tls-identity.js';
 
 /** How often the files are looked at. */
 const LOOK_MS = 5_000;
@@ -11,17 +12,12 @@ export class TlsWatch {
   readonly #look: StatsListener;
   #reading: Promise<void> = Promise.resolve();
 
-  constructor(
-    config: TlsConfig,
-    renewed: (tls: TlsMaterial) => void,
-    log: { info(message: string): void; warn(message: string): void },
-  ) {
+  constructor(config: TlsConfig, identity: TlsIdentity, log: { info(message: string): void; warn(message: string): void }) {
     this.#files = tlsFiles(config);
     this.#look = () => {
       this.#reading = this.#reading.then(async () => {
         try {
-          renewed(await readTls(config));
-          log.info(`a new certificate was read from ${this.#files.join(' and ')}`);
+          if (identity.renew(await readTls(config))) log.info(`a new certificate was read from ${this.#files.join(' and ')}`);
         } catch (error) {
           // Key and certificate are seldom replaced at the same moment; the second one brings the next look.
           log.warn(`the certificate that was in use stays: ${(error as Error).message}`);

@@ -103,10 +103,12 @@ function redirected(start: URL, from: URL, location: string): URL {
   if (to === undefined) throw new ServeError('DOWNLOAD_FAILED', `${start.href} redirects to what is no url.`);
   if (to.protocol !== 'http:' && to.protocol !== 'https:')
     throw new ServeError('MODEL_NOT_FOUND', `${start.href} redirects to ${to.href}; only http and https are followed.`);
-  if (to.hostname !== start.hostname)
+  // A port is another service; from http to https of one host is the one step that servers make.
+  const upgraded = from.protocol === 'http:' && to.protocol === 'https:' && from.port === '' && to.port === '';
+  if (to.hostname !== start.hostname || (to.origin !== from.origin && !upgraded))
     throw new ServeError(
       'MODEL_NOT_FOUND',
-      `${start.href} redirects to another host, ${to.host}, which is not followed; register the url that it leads to.`,
+      `${start.href} redirects to another host, ${to.protocol}//${to.host}, which is not followed; register the url that it leads to.`,
       { reason: 'url-not-allowed' },
     );
   return to;

@@ -1,4 +1,5 @@
 import type { ServerConfig } from '../config/server-config.js';
+import { secretVariables } from '../config/token-config.js';
 import { type ThreadShare, threadVariables } from '../config/threads.js';
 
 /** The server's environment without what `blacklist_env_vars` hides. */
@@ -7,7 +8,9 @@ export function visibleEnvironment(own: NodeJS.ProcessEnv, config: Pick<ServerCo
     config.blacklistEnvVars === undefined || config.blacklistEnvVars === ''
       ? undefined
       : new RegExp(`^(?:${config.blacklistEnvVars})$`);
-  return Object.fromEntries(Object.entries(own).filter(([name]) => hidden === undefined || !hidden.test(name)));
+  return Object.fromEntries(
+    Object.entries(own).filter(([name]) => !secretVariables.test(name) && (hidden === undefined || !hidden.test(name))),
+  );
 }
 
 /**

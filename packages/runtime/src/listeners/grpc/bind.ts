@@ -1,7 +1,7 @@
-import { type Server, ServerCredentials } from '@grpc/grpc-js';
+import { experimental, type Server, ServerCredentials } from '@grpc/grpc-js';
 import type { GrpcListen } from '../../config/server-config.js';
 import { ListenError } from '../listen-error.js';
-import type { TlsMaterial } from '../tls.js';
+import type { TlsIdentity } from '../tls-identity.js';
 
 /**
  * Opens a server at an address.
@@ -12,7 +12,7 @@ export async function bind(
   server: Server,
   { host, port, path }: GrpcListen,
   role: 'inference' | 'management',
-  tls: TlsMaterial | undefined,
+  tls: TlsIdentity | undefined,
 ): Promise<string> {
   const shown = host.includes(':') ? `[${host}]` : host;
   try {
@@ -26,11 +26,29 @@ export async function bind(
   }
 }
 
-function credentials(tls: TlsMaterial | undefined): ServerCredentials {
+function credentials(tls: TlsIdentity | undefined): ServerCredentials {
   if (tls === undefined) return ServerCredentials.createInsecure();
-  return ServerCredentials.createSsl(
+  const watches = new Map<object, () => void>();
+  // Unlike with `createSsl`, what it is told may be renewed. Its first parameter is the identity, whatever its type calls it.
+  return experimental.createCertificateProviderServerCredentials(
+    {
+      addCaCertificateListener: () => undefined,
+      removeCaCertificateListener: () => undefined,
+      addIdentityCertificateListener(listener) {
+        // The library hears nothing of what it is told before this call has returned.
+        queueMicrotask(() => {
+          const end = tls.watch(({ key, certificate }) =>
+            listener({ privateKey: Buffer.from(key), certificate: Buffer.from(certificate) }),
+          );
+          watches.set(listener, end);
+        });
+      },
+      removeIdentityCertificateListener(listener) {
+        watches.get(listener)?.();
+        watches.delete(listener);
+      },
+    },
     null,
-    [{ private_key: Buffer.from(tls.key), cert_chain: Buffer.from(tls.certificate) }],
     false,
   );
 }

@@ -7,7 +7,7 @@ import type { InferenceService } from '../../domain/request.js';
 import type { ManagementService } from '../../serving/management-service.js';
 import type { ListenerLog } from '../exchange.js';
 import type { Readiness } from '../inference-listener.js';
-import type { TlsMaterial } from '../tls.js';
+import type { TlsIdentity } from '../tls-identity.js';
 import { bind } from './bind.js';
 import { reflectable } from './descriptors.js';
 import { definitions, serviceDefinition, serviceNames } from './definitions.js';
@@ -27,7 +27,7 @@ export interface GrpcOptions {
   readonly version: string;
   readonly sequenceKeys: SequenceKeys;
   readonly authorizer?: Authorizer;
-  readonly tls?: TlsMaterial;
+  readonly tls?: TlsIdentity;
   readonly log?: ListenerLog;
 }
 
