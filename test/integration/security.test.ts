@@ -183,7 +183,7 @@ describe('tokens', () => {
       { TMPDIR: folder, ONNXSERVE_ANNOUNCE: '1' },
     );
     expect(result.code).toBe(1);
-    expect(result.stderr).toMatch(/\/nowhere\/keys\.json.*token_key_file.*ONNXSERVE_MANAGEMENT_TOKEN_FILE/);
+    expect(result.stderr).toMatch(/\/nowhere\/keys\.json.*token_key_file.*ONNXSERVE_MANAGEMENT_TOKEN/);
   });
 });
 
