@@ -1,13 +1,17 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { get } from '../helpers/client.js';
 import { runCommand } from '../helpers/command.js';
 import { startIn } from '../helpers/start-in.js';
 import { until } from '../helpers/until.js';
 
+const program = fileURLToPath(new URL('../../packages/runtime/bin/onnxserve.js', import.meta.url));
 const ports = ['inference_address', 'management_address', 'metrics_address'].map((key) => `${key}=http://127.0.0.1:0`);
 
 let cwd: string;
@@ -85,6 +89,44 @@ describe("torchserve's command line", () => {
     expect(await run('--stop')).toMatchObject({ code: 0, stdout: expect.stringContaining('not currently running') });
     await writeFile(pidFile(), '999999999\n');
     expect((await run('status')).code).toBe(1);
+  });
+
+  it('starts under the pid that its killed predecessor had, as in a container that starts again', async () => {
+    const script = 'echo $$ > .model_server.pid; exec "$@"';
+    const child = spawn('sh', ['-c', script, 'sh', process.execPath, program, 'start', '--ncs'], {
+      cwd,
+      env: { ...process.env, TMPDIR: cwd, TEMP: cwd },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    let text = '';
+    child.stdout.setEncoding('utf8').on('data', (piece: string) => {
+      text += piece;
+      if (text.includes('onnxserve listens')) child.kill('SIGTERM');
+    });
+    expect(await once(child, 'close')).toEqual([0, null]);
+    expect(text).toContain('onnxserve listens');
+  });
+
+  it('stops a server whose parent does not notice its end', async () => {
+    const script = '"$@" & exec sleep 60';
+    const parent = spawn('sh', ['-c', script, 'sh', process.execPath, program, 'start', '--ncs'], {
+      cwd,
+      env: { ...process.env, TMPDIR: cwd, TEMP: cwd },
+      stdio: 'ignore',
+    });
+    try {
+      await until(async () => ((await run('status')).code === 0 ? true : undefined), 'the server');
+      expect(await run('stop', '--timeout', '5')).toMatchObject({ code: 0, stdout: expect.stringContaining('has stopped') });
+    } finally {
+      parent.kill();
+    }
+  });
+
+  it('refuses a time to wait that is none', async () => {
+    expect(await run('stop', '--timeout', 'soon')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('--timeout is "soon"'),
+    });
   });
 
   it('LOG_LOCATION and METRICS_LOCATION choose the folders', async () => {

@@ -16,18 +16,26 @@ export function runningPid(file = pidFile()): number | undefined {
     return undefined;
   }
   if (!Number.isSafeInteger(pid) || pid <= 0) return undefined;
+  // In a container that starts again, pids come in the same order as before: the number of the server that was killed is now this one's.
+  if (pid === process.pid || pid === process.ppid) return undefined;
+  return isServer(pid) ? pid : undefined;
+}
+
+/** Whether a process is there and a server of this kind: a pid is given again to somebody else after its process has ended. */
+export function isServer(pid: number): boolean {
   try {
     process.kill(pid, 0);
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM' ? pid : undefined;
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false;
   }
   try {
-    // A pid is given again to somebody else after its process has ended.
-    if (!readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('onnxserve')) return undefined;
+    // Of a process that has ended, but whose parent has not noticed, the command line is empty.
+    const args = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+    return args.some((arg) => arg.includes('onnxserve')) && args.some((arg) => arg === 'start' || arg === '--start');
   } catch {
     // No /proc on this system: the signal alone has to do.
+    return true;
   }
-  return pid;
 }
 
 export function writePid(pid: number, file = pidFile()): void {

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { removePid, runningPid } from './pid-file.js';
+import { isServer, removePid, runningPid } from './pid-file.js';
 
 const POLL_MS = 50;
 
@@ -10,6 +10,7 @@ export function addStop(program: Command): void {
     .option('--timeout <seconds>', 'how long to wait for it', '60')
     .option('--foreground', 'accepted for compatibility')
     .action(async ({ timeout }: { timeout: string }) => {
+      if (!(Number(timeout) >= 0)) throw new Error(`--timeout is "${timeout}"; it must be a number of seconds`);
       const pid = runningPid();
       if (pid === undefined) {
         console.log('onnxserve is not currently running.');
@@ -18,7 +19,7 @@ export function addStop(program: Command): void {
       process.kill(pid, 'SIGTERM');
       const until = Date.now() + Number(timeout) * 1000;
       while (Date.now() < until) {
-        if (!alive(pid)) {
+        if (!isServer(pid)) {
           removePid(pid);
           console.log('onnxserve has stopped.');
           return;
@@ -38,13 +39,4 @@ export function addStatus(program: Command): void {
       console.log(pid === undefined ? 'onnxserve is not currently running.' : `onnxserve is running, process ${pid}.`);
       if (pid === undefined) process.exitCode = 1;
     });
-}
-
-function alive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
 }
