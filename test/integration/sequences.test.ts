@@ -252,6 +252,26 @@ describe('workers', () => {
   });
 });
 
+it('a worker that is scaled away takes its sequences along after unregister_model_timeout, and a server that stops ends them', async () => {
+  const own = await startServer({
+    models: { talk: { handler, config: { ...one, ...sequences } } },
+    config: { unregister_model_timeout: 1 },
+  });
+  const talk = (marks: Marks, body: object) => post(`${own.inference}/predictions/talk`, body, headersOf(marks));
+  const scale = (workers: number) =>
+    fetch(`${own.management}/models/talk?min_worker=${workers}&max_worker=${workers}&synchronous=true`, { method: 'PUT' });
+  try {
+    await talk({ id: 'a', start: true }, { word: '1' });
+    expect((await scale(0)).status).toBe(200);
+    await scale(1);
+    const late = await talk({ id: 'a' }, { word: '2' });
+    expect([late.status, reason(late)]).toEqual([503, 'sequence-lost']);
+    expect(said(await talk({ id: 'a', start: true }, { word: '3' })).words).toBe('3');
+  } finally {
+    expect(await own.stop()).toBe(0);
+  }
+});
+
 describe('over gRPC', () => {
   const message = (sequence_id: string | undefined, word: string, marks: Record<string, string> = {}) => ({
     model_name: 'grpc',

@@ -15,6 +15,7 @@ export class SequenceStates {
   readonly #context: BatchContext<unknown>;
   readonly #failed: (error: unknown) => void;
   readonly #entries = new Map<string | number, Entry>();
+  readonly #ending = new Set<Promise<void>>();
 
   /** @param failed told what `endSequence` throws */
   constructor(handler: HandlerLife<unknown, unknown>, context: BatchContext<unknown>, failed: (error: unknown) => void) {
@@ -71,6 +72,13 @@ export class SequenceStates {
     const entry = this.#entries.get(key);
     if (entry === undefined) return;
     this.#entries.delete(key);
+    const ending = this.#end(entry, reason);
+    this.#ending.add(ending);
+    await ending;
+    this.#ending.delete(ending);
+  }
+
+  async #end(entry: Entry, reason: SequenceEndReason): Promise<void> {
     try {
       await entry.starting;
       await this.#handler.endSequence?.(entry.state, reason, this.#contextOf(entry.id));
@@ -79,8 +87,10 @@ export class SequenceStates {
     }
   }
 
+  /** Drops every sequence. Resolves when none is ending any more, those that ended before included. */
   async endAll(reason: SequenceEndReason): Promise<void> {
-    await Promise.all([...this.#entries.keys()].map((key) => this.end(key, reason)));
+    for (const key of this.#entries.keys()) void this.end(key, reason);
+    await Promise.all(this.#ending);
   }
 
   #contextOf(id: string): SequenceContext<unknown> {

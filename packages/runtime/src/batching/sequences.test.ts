@@ -308,6 +308,21 @@ describe('the worker', () => {
     expect(next.batches).toEqual([['a4']]);
   });
 
+  it('takes along a sequence whose running member has lost its client', async () => {
+    const { batcher, submit, outcomes } = make();
+    const slot = new FakeSlot();
+    batcher.attach(slot);
+    const client: Client = { gone: false, onGone: undefined };
+    submit('a1', { id: 'a' }, client);
+    submit('a2', { id: 'a' });
+    find(slot, 'a1').state = { at: 'worker', slot, running: true };
+    client.onGone!();
+    die(batcher, slot, []);
+    await settle();
+    expect(outcomes).toEqual({ a1: 'cancelled', a2: 'sequence-lost' });
+    expect(batcher.activeSequences).toBe(0);
+  });
+
   it('a sequence that it had not begun goes to another', async () => {
     const { batcher, submit, outcomes } = make();
     const slot = new FakeSlot();
@@ -359,5 +374,6 @@ describe('the worker', () => {
     expect(outcomes).toEqual({ a1: 'ok', b2: 'draining' });
     answer(batcher, slot, 'b1');
     expect(batcher.activeSequences).toBe(0);
+    expect(slot.ended).toEqual(['stop', 'stop']);
   });
 });

@@ -155,8 +155,9 @@ export class Sequences {
     for (const sequence of this.#sequences.values()) {
       if (sequence.slot !== slot) continue;
       const { active } = sequence;
-      const running = active?.state.at === 'worker' && active.state.running;
-      if (sequence.begun || running) this.#failMembers(sequence, 'lost');
+      // One whose client has left may have run all the same.
+      const ran = active?.state.at === 'settled' || (active?.state.at === 'worker' && active.state.running);
+      if (sequence.begun || ran) this.#failMembers(sequence, 'lost');
       else {
         sequence.slot = undefined;
         sequence.handed = false;
@@ -200,7 +201,7 @@ export class Sequences {
   #settleIdle(sequence: Sequence): void {
     if (sequence.active !== undefined || sequence.live > 0) return;
     // A first member whose client has left before it went anywhere leaves nothing behind.
-    if (this.#closed || !sequence.handed) this.#finish(sequence, 'end');
+    if (this.#closed || !sequence.handed) this.#finish(sequence, 'stop');
     else this.#arm(sequence);
   }
 

@@ -29,3 +29,7 @@ it('takes what the protocol says before the headers', () => {
 it('makes an id of its own by default', () => {
   expect(placeInSequence({ rawHeaders: [] }, keys).mark.id).toMatch(/^ts-seq-[0-9a-f-]{36}$/);
 });
+
+it('refuses an id that nobody can mean', () => {
+  expect(() => place(['seq-id', 'x'.repeat(1025)])).toThrow(/1025 characters; the limit is 1024 \(seq-id\)/);
+});

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { ServeError } from '../domain/errors.js';
 import type { PredictRequest, SequenceMark } from '../domain/request.js';
 import { isMarked, type SequenceKeys } from '../domain/sequence-keys.js';
 
@@ -8,13 +9,25 @@ export interface Place {
   readonly rawHeaders: readonly string[];
 }
 
-/** Which sequence a request belongs to: the one its protocol or its headers name, else one of its own that begins with it. */
+/** Ids are kept for as long as their sequences, and longer. */
+const LONGEST_ID = 1024;
+
+/**
+ * Which sequence a request belongs to: the one its protocol or its headers name, else one of its own that begins with it.
+ * @throws {ServeError} BAD_REQUEST for an id that is too long
+ */
 export function placeInSequence(
   { sequence, rawHeaders }: Pick<PredictRequest, 'sequence' | 'rawHeaders'>,
   keys: SequenceKeys,
   newId: () => string = () => `ts-seq-${randomUUID()}`,
 ): Place {
   const given = sequence ?? markOf(rawHeaders, keys);
+  if (given.id.length > LONGEST_ID) {
+    throw new ServeError(
+      'BAD_REQUEST',
+      `The id of the sequence has ${given.id.length} characters; the limit is ${LONGEST_ID} (${keys.id}).`,
+    );
+  }
   if (given.id !== '') return { mark: given, rawHeaders };
   const id = newId();
   const headers = [...rawHeaders, keys.id, id];
