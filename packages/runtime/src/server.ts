@@ -5,6 +5,7 @@ import type { ServerConfig } from './config/server-config.js';
 import { TlsIdentity } from './listeners/tls-identity.js';
 import type { Tokens } from './admission/tokens.js';
 import { resolveWorkersDefault } from './config/workers-default.js';
+import { onFirstReady } from './listeners/first-ready.js';
 import { type GrpcListeners, startGrpcListeners } from './listeners/grpc/start.js';
 import { LogLevels } from './domain/log-levels.js';
 import { type Listeners, startListeners } from './listeners/start.js';
@@ -14,10 +15,13 @@ import { describeTokens, makeTokens } from './admission/make-tokens.js';
 import { createMetrics } from './metrics/create-metrics.js';
 import type { ArchiveEnvironment } from './registry/archive-environment.js';
 import { cleanStaleTemp } from './registry/temp-space.js';
+import { LoopWatch } from './serving/loop-watch.js';
 import { ModelServer } from './serving/model-server.js';
 import type { ServedModel } from './serving/served-model.js';
 import { Workflows } from './serving/workflows/workflows.js';
 import { Snapshots } from './serving/snapshots.js';
+import type { Phase, Readiness } from './serving/readiness.js';
+import { shutDown } from './serving/shutdown.js';
 import { loadStartupModels, type StartupProgress } from './serving/startup.js';
 
 export interface RunningServer {
@@ -27,8 +31,12 @@ export interface RunningServer {
   readonly loaded: Promise<readonly string[]>;
   /** Opens the log files anew, after somebody else moved them away. */
   reopenLogs(): void;
-  /** Drains: readiness turns false, accepted requests finish, workers end. */
-  close(): Promise<void>;
+  readiness(): Readiness;
+  /**
+   * Drains: readiness turns false, accepted requests finish, workers end.
+   * @returns what did not finish within `shutdown_timeout`, a phrase each
+   */
+  close(): Promise<readonly string[]>;
 }
 
 export interface ServerOptions {
@@ -38,6 +46,8 @@ export interface ServerOptions {
   readonly snapshotValues?: ReadonlyMap<string, string> | undefined;
   /** Told of each start-up model when it is ready or has failed. */
   readonly progress?: (event: StartupProgress) => void;
+  /** Told why the server shall end by itself, with an exit code that makes a supervisor start it again. */
+  readonly fatal?: (reason: string) => void;
 }
 
 /** Wires a server together and starts it. @throws {Error} when a listener cannot be opened or the model store cannot be read */
@@ -66,6 +76,10 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     logLevels: levels,
     archives,
     warn: (sentence) => logger.warn(sentence),
+    fatal: (reason) => {
+      logger.error(`${reason}; the server ends, as onLoadFailure or on_load_failure says`);
+      options.fatal?.(reason);
+    },
   });
   const workflows = new Workflows({
     models,
@@ -73,11 +87,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     workflowStore: config.workflowStore ?? config.modelStore,
     unregisterTimeout: config.unregisterModelTimeout * 1000,
   });
-  let phase: 'loading' | 'serving' | 'draining' = 'loading';
-  const readiness = () => {
-    const problems = phase === 'loading' ? ['start-up models are loading', ...models.notReady()] : models.notReady();
-    return { live: true, ready: problems.length === 0, problems };
-  };
+  let phase: Phase = 'loading';
+  const loop = new LoopWatch();
+  const readiness = () => models.serverReadiness(phase, loop.blocked());
   let listeners: Listeners | undefined;
   let tokens: Tokens | undefined;
   let tls: TlsIdentity | undefined;
@@ -112,14 +124,15 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     // Not before the listeners are open: the keys in the file may be those of a server that runs already.
     tokens?.publish();
   } catch (error) {
-    await Promise.all([listeners?.close(), grpcListeners?.close(0)]);
+    await Promise.all([listeners?.close(0), grpcListeners?.close(0)]);
+    loop.close();
     await metrics.close();
     throw error;
   }
   const http = listeners;
   const grpc = grpcListeners;
-  const addresses = { ...http.addresses, ...grpc.addresses };
-  logger.info(addresses, 'listening');
+  const addresses = () => ({ ...http.addresses, ...grpc.addresses });
+  logger.info(addresses(), 'listening');
   if (tokens !== undefined) logger.info(describeTokens(config.tokens));
   const watch = tls === undefined ? undefined : new TlsWatch(config.tls, tls, logger);
 
@@ -135,33 +148,66 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
           models,
           warn: (sentence) => logger.warn(sentence),
         });
-  const loaded = loadStartupModels(models, config, resolveWorkersDefault(config, cpus), options.progress).then((failures) => {
-    for (const failure of failures) logger.error(failure);
-    if (phase === 'loading') {
-      phase = 'serving';
-      snapshots?.start();
-    }
-    grpc.readinessChanged();
-    if (failures.length === 0) logger.info(`ready: ${models.models.length} model(s) loaded`);
-    return failures;
-  });
-  let closing: Promise<void> | undefined;
+  const openRest = async () => {
+    await Promise.all([http.openRest(), grpc.openRest()]);
+    logger.info(addresses(), 'listening');
+  };
+  let stopWaiting = () => undefined as void;
+  /** Waits for it only when it can be now: a model that cannot be loaded may never make the server ready. */
+  const openWhenReady = async () => {
+    if (readiness().ready) return await openRest();
+    const failed = (error: unknown) => options.fatal?.(error instanceof Error ? error.message : String(error));
+    stopWaiting = onFirstReady(
+      () => readiness().ready,
+      () => void openRest().catch(failed),
+    );
+  };
+  const loaded = loadStartupModels(models, config, resolveWorkersDefault(config, cpus), options.progress).then(
+    async (failures) => {
+      for (const failure of failures) logger.error(failure);
+      if (phase === 'loading') {
+        phase = 'serving';
+        snapshots?.start();
+      }
+      grpc.readinessChanged();
+      if (config.listenAfterLoading) await openWhenReady();
+      if (failures.length === 0) logger.info(`ready: ${models.models.length} model(s) loaded`);
+      return failures;
+    },
+  );
+  let closing: Promise<readonly string[]> | undefined;
   const close = async () => {
     phase = 'draining';
+    stopWaiting();
     logger.info('shutting down: accepted requests finish, new ones are refused');
-    http.drain();
-    grpc.drain();
-    if (config.shutdownGrace > 0) await new Promise((resolve) => setTimeout(resolve, config.shutdownGrace * 1000));
-    watch?.close();
-    await snapshots?.close();
-    const until = performance.now() + config.shutdownTimeout * 1000;
-    await workflows.drain(models.drain(), config.shutdownTimeout * 1000);
-    await models.close(Math.max(0, until - performance.now()));
-    await Promise.all([http.close(), grpc.close(config.shutdownTimeout * 1000)]);
+    const cut = await shutDown({
+      http,
+      grpc,
+      models,
+      workflows,
+      grace: config.shutdownGrace,
+      timeout: config.shutdownTimeout,
+      async before() {
+        watch?.close();
+        await snapshots?.close();
+      },
+    });
+    if (cut.length > 0) logger.error(`shutdown_timeout of ${config.shutdownTimeout} s is over; cut: ${cut.join(', ')}`);
     logger.info('stopped');
+    loop.close();
     await metrics.close();
+    return cut;
   };
-  return { addresses, models, loaded, reopenLogs: () => metrics.reopenLogs(), close: () => (closing ??= close()) };
+  return {
+    get addresses() {
+      return addresses();
+    },
+    models,
+    loaded,
+    readiness,
+    reopenLogs: () => metrics.reopenLogs(),
+    close: () => (closing ??= close()),
+  };
 }
 
 function usesTls({
@@ -177,8 +223,19 @@ function usesTls({
 
 function* gauges(models: readonly ServedModel[]) {
   for (const { name, version, batcher, pool } of models) {
-    const workers: Record<string, number> = { ready: 0, starting: 0, waiting: 0, 'gave-up': 0, stopping: 0, stopped: 0 };
-    for (const worker of pool.workers) workers[worker.state.at] = (workers[worker.state.at] ?? 0) + 1;
+    const workers: Record<string, number> = {
+      ready: 0,
+      starting: 0,
+      waiting: 0,
+      'gave-up': 0,
+      stopping: 0,
+      stopped: 0,
+      spare: 0,
+    };
+    for (const { state, spare } of pool.workers) {
+      const shown = spare && state.at === 'ready' ? 'spare' : state.at;
+      workers[shown] = (workers[shown] ?? 0) + 1;
+    }
     yield {
       model: name,
       version,

@@ -1,3 +1,4 @@
+import type { ModelReadiness, ModelState } from '../src/serving/readiness.js';
 import type { WorkflowService } from '../src/serving/workflows/workflow-service.js';
 import { once } from 'node:events';
 import { type Socket, connect } from 'node:net';
@@ -108,6 +109,11 @@ export class FakeManagement implements ManagementService {
     this.calls.push(['list', limit, pageToken]);
     return { models: ['inspect', 'kit'].map((name) => ({ modelName: name, modelUrl: `${name}.mar` })) };
   }
+  state: ModelState = 'ready';
+  readiness(name: string, version: string | undefined): ModelReadiness {
+    known(name);
+    return { name, version: version ?? '1.0', state: this.state, readyWorkers: 1, minWorkers: 1 };
+  }
   health() {
     return { healthy: this.unhealthy.length === 0, problems: this.unhealthy };
   }
@@ -146,12 +152,12 @@ export async function open(config: Partial<ServerConfig> = {}, options: Partial<
         body: `names ${names?.join(',') ?? 'all'}\n`,
       }),
     },
-    readiness: () => ({ live: true, ready: true, problems: [] }),
+    readiness: () => ({ live: true, ready: true, phase: 'serving', problems: [], models: [] }),
     version: '0.0.0',
     ...options,
     inference,
   });
-  onTestFinished(() => listeners.close());
+  onTestFinished(() => listeners.close(1000).then(() => undefined));
   const { addresses } = listeners;
   return { listeners, inference, management, at: { ...addresses, metrics: addresses.metrics ?? '' } };
 }

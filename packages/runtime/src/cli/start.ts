@@ -5,12 +5,12 @@ import type { Command } from 'commander';
 import type { LoadedConfig } from '../config/server-config.js';
 import type { RunningServer } from '../server.js';
 import { addConfigFlags, readConfig, reportProblems } from './config-flags.js';
-import { removePid, runningPid, writePid } from './pid-file.js';
+import { Ending } from './ending.js';
+import { runningPid, writePid } from './pid-file.js';
 import { announce, Progress } from './progress.js';
+import { ServiceNotify } from './service-notify.js';
 import { ownVersion } from './version.js';
 
-/** A second signal within this time is the same Ctrl-C that reached the process twice. */
-const SAME_SIGNAL_MS = 200;
 /** Tells the server that it was started by `--daemon`. */
 const BACKGROUND = 'ONNXSERVE_BACKGROUND';
 
@@ -33,56 +33,37 @@ export function addStart(program: Command): void {
       // Loaded here, so that `--help` and `check` do not pay for it.
       const { startServer } = await import('../server.js');
       const progress = new Progress();
+      const notify = new ServiceNotify({ env: process.env, pid: process.pid, warn: (sentence) => console.error(sentence) });
+      const ending = new Ending(notify);
       const server = await startServer({
         config: inBackground(loaded) ? { ...loaded.config, logToStdout: false } : loaded.config,
         version: ownVersion(),
         snapshotValues: snapshots ? loaded.snapshotValues : undefined,
         progress: (event) => progress.show(event),
+        fatal: (reason) => ending.failed(reason),
       });
       writePid(process.pid);
-      stopOnSignals(server);
+      ending.watch(server);
       announce('listening', server.addresses);
       const failures = await server.loaded;
       progress.end(server.addresses, failures);
       announce('ready', { ...server.addresses, failures });
+      notify.ready(statusOf(server, failures), () => server.readiness().live);
       process.send?.({ ready: failures.length === 0 });
       if (process.connected) process.disconnect();
     });
 }
 
+function statusOf(server: RunningServer, failures: readonly string[]): string {
+  const count = server.models.models.length;
+  return failures.length === 0
+    ? `${count} model(s) loaded`
+    : `not ready, ${failures.length} model(s) failed: ${failures[0]}`.replaceAll('\n', ' ');
+}
+
 /** Nobody rotates what a server in the background prints, so its log goes to the files alone unless it is asked for. */
 function inBackground({ origins }: LoadedConfig): boolean {
   return process.env[BACKGROUND] === '1' && (origins.get('log_stdout')?.source ?? 'default') === 'default';
-}
-
-function stopOnSignals(server: RunningServer): void {
-  let first: number | undefined;
-  const stop = () => {
-    const now = Date.now();
-    if (first !== undefined) {
-      if (now - first > SAME_SIGNAL_MS) {
-        removePid(process.pid);
-        process.exit(1);
-      }
-      return;
-    }
-    first = now;
-    void server.close().then(
-      () => {
-        removePid(process.pid);
-        process.exit(0);
-      },
-      (error: unknown) => {
-        console.error(error);
-        removePid(process.pid);
-        process.exit(1);
-      },
-    );
-  };
-  process.on('SIGTERM', stop);
-  process.on('SIGINT', stop);
-  // In a terminal it says that the terminal is gone; elsewhere it is what log rotation sends.
-  process.on('SIGHUP', () => (process.stdin.isTTY ? stop() : server.reopenLogs()));
 }
 
 /** Starts the same command detached and returns when it is ready. */

@@ -1,4 +1,5 @@
 import { envelopes } from '../domain/envelope.js';
+import { loadFailurePolicies } from '../domain/load-failure.js';
 import { address, boolean, choice, integer, json, key, type KeySpec, number, path, text } from './key-spec.js';
 import { grpcKeys } from './keys-grpc.js';
 import { securityKeys } from './keys-security.js';
@@ -61,6 +62,19 @@ const usedKeys: readonly KeySpec[] = [
     default: '120',
     unit: 's',
   }),
+  key(
+    'on_load_failure',
+    choice(...loadFailurePolicies),
+    'What becomes of a model that cannot be loaded, unless its `onLoadFailure` says: `retry`: workers are started again, with growing pauses, for `maxRetryTimeoutInSec`. ' +
+      '`give-up`: they are not. `exit`: as `retry`, then the server ends with exit code 3.',
+    { default: 'retry', from: 'onnxserve' },
+  ),
+  key(
+    'listen_after_loading',
+    boolean,
+    'Open the inference listeners, HTTP and gRPC, only when the server is ready for the first time: for probes that take an open port for readiness. Listeners of the same address wait with them.',
+    { default: 'false', from: 'onnxserve' },
+  ),
   key('unregister_model_timeout', integer(1, maxSeconds), 'How long to wait for a worker to end when its model goes.', {
     default: '120',
     unit: 's',

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { resolve } from 'node:path';
 import { envelopes } from '../domain/envelope.js';
 import { type ConfigInput, collectSources, type SourcedText } from './config-sources.js';
+import { loadFailurePolicies } from '../domain/load-failure.js';
 import { logLevels } from '../domain/log-levels.js';
 import { ConfigReader } from './config-reader.js';
 import { readGrpcListen } from './grpc-listen.js';
@@ -53,6 +54,8 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
     jobQueueSize: reader.number('job_queue_size'),
     defaultResponseTimeout: reader.number('default_response_timeout'),
     defaultStartupTimeout: reader.number('default_startup_timeout'),
+    onLoadFailure: reader.choice('on_load_failure', loadFailurePolicies),
+    listenAfterLoading: reader.boolean('listen_after_loading'),
     unregisterModelTimeout: reader.number('unregister_model_timeout'),
     numberOfGpu: reader.optionalNumber('number_of_gpu'),
     maxRequestSize: reader.number('max_request_size'),

@@ -118,6 +118,11 @@ function readSetting(spec: ModelKeySpec, { key, value, line }: Entry, report: Re
       return { value: kind.min };
     case 'boolean':
       return typeof value === 'boolean' ? { value } : { expected: 'it must be true or false' };
+    case 'choice': {
+      const { choices } = kind;
+      const known = typeof value === 'string' && choices.includes(value);
+      return known ? { value } : { expected: `it must be one of ${choices.join(', ')}` };
+    }
     case 'text':
       return typeof value === 'string' && value !== '' ? { value } : { expected: 'it must be a text' };
     case 'device': {

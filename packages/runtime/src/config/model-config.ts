@@ -1,3 +1,5 @@
+import type { LoadFailurePolicy } from '../domain/load-failure.js';
+
 /** Options of the ONNX session, `onnx:` in `model-config.yaml`. */
 export interface OnnxOptions {
   readonly providers?: readonly string[];
@@ -34,6 +36,9 @@ export interface ModelConfig {
   readonly startupTimeout?: number;
   /** Seconds. */
   readonly maxRetryTimeoutInSec?: number;
+  readonly onLoadFailure?: LoadFailurePolicy;
+  /** Loaded workers that wait for another one to fail. */
+  readonly spareWorkers?: number;
   readonly clientTimeoutInMills?: number;
   readonly jobQueueSize?: number;
   readonly useJobTicket?: boolean;

@@ -1,3 +1,5 @@
+import { loadFailurePolicies } from '../domain/load-failure.js';
+
 /** How a value of `model-config.yaml` is read. */
 export type ModelValueKind =
   | {
@@ -9,6 +11,7 @@ export type ModelValueKind =
     }
   | { readonly kind: 'boolean' }
   | { readonly kind: 'text' }
+  | { readonly kind: 'choice'; readonly choices: readonly string[] }
   | { readonly kind: 'device' }
   | { readonly kind: 'devices' }
   | { readonly kind: 'section' };
@@ -57,6 +60,20 @@ export const modelKeys: readonly ModelKeySpec[] = [
   }),
   key('startupTimeout', seconds(1), '`default_startup_timeout`', 'How long a worker may take to load the model.', { unit: 's' }),
   key('maxRetryTimeoutInSec', seconds(0), '300', 'How long a worker that keeps failing is started again.', { unit: 's' }),
+  key(
+    'onLoadFailure',
+    { kind: 'choice', choices: loadFailurePolicies },
+    '`on_load_failure`',
+    '`retry`: started again, with growing pauses, for `maxRetryTimeoutInSec`. `give-up`: not started again. `exit`: as `retry`, then the server ends with exit code 3.',
+    { from: 'onnxserve' },
+  ),
+  key(
+    'spareWorkers',
+    { kind: 'integer', min: 0, max: 64, below: 'ignore' },
+    '0',
+    'Further workers that load the model and wait; one takes over at once when a worker dies. Each has its own copy of the weights.',
+    { from: 'onnxserve' },
+  ),
   key('clientTimeoutInMills', integer(0), '0', 'How long a request may wait and run. 0: no limit.', { unit: 'ms' }),
   key('jobQueueSize', integer(1), '`job_queue_size`', 'Requests that may wait. 0: the default.', { unit: 'requests' }),
   key('useJobTicket', boolean, 'false', 'Accept a request only when a worker is waiting for work.'),

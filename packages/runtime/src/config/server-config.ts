@@ -1,4 +1,5 @@
 import type { Scope } from '../domain/authorization.js';
+import type { LoadFailurePolicy } from '../domain/load-failure.js';
 import type { LogLevel } from '../domain/log-levels.js';
 import type { Envelope } from '../domain/envelope.js';
 import type { SequenceKeys } from '../domain/sequence-keys.js';
@@ -120,6 +121,9 @@ export interface ServerConfig {
   readonly tempDirectory: string;
   /** Seconds an idle keep-alive connection stays open. */
   readonly keepAliveTimeout: number;
+  readonly onLoadFailure: LoadFailurePolicy;
+  /** The inference listeners open when the server is ready for the first time. */
+  readonly listenAfterLoading: boolean;
   /** Seconds; how long readiness is false before a stopping server refuses. */
   readonly shutdownGrace: number;
   /** Seconds after which a stopping server gives up waiting. */

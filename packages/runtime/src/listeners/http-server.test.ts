@@ -185,7 +185,7 @@ describe('draining', () => {
     await idle.closed();
     const late = await Wire.to(at.inference);
     expect(await late.send(head('GET', '/health/ready')).closed()).toMatch(/^HTTP\/1\.1 503 /);
-    const closed = listeners.close();
+    const closed = listeners.close(5000);
     finish.open();
     expect(await busy.closed()).toMatch(/^HTTP\/1\.1 200 [^]*Connection: close\r\n[^]*\r\n\r\nhi$/);
     await closed;

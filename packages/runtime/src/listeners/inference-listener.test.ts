@@ -95,12 +95,12 @@ describe('health', () => {
   });
 
   it('tells liveness and readiness apart by status', async () => {
-    const state = { live: true, ready: false, problems: ['kit has 0 of 1 workers'] };
+    const state = { live: true, ready: false, phase: 'serving' as const, problems: ['kit has 0 of 1 workers'], models: [] };
     const { at } = await open({}, { readiness: () => state });
     expect((await fetch(`${at.inference}/health/live`)).status).toBe(200);
     const answer = await fetch(`${at.inference}/v2/health/ready`);
     expect(answer.status).toBe(503);
-    expect(await answer.json()).toEqual({ ready: false, problems: state.problems });
+    expect(await answer.json()).toEqual({ ready: false, phase: 'serving', problems: state.problems, models: [] });
     state.ready = true;
     expect((await fetch(`${at.inference}/health/ready`)).status).toBe(200);
   });

@@ -4,6 +4,7 @@ import { type InferenceRoute, type PredictRoute, inferenceRoute } from '../proto
 import { modelDocument } from '../protocol/torchserve/openapi.js';
 import { queryPairs } from '../protocol/torchserve/path.js';
 import type { ManagementService } from '../serving/management-service.js';
+import { type Readiness, servesNow } from '../serving/readiness.js';
 import type { WorkflowService } from '../serving/workflows/workflow-service.js';
 import type { Exchange } from './exchange.js';
 import type { Handler } from './handler-chain.js';
@@ -11,12 +12,6 @@ import { invocationTarget } from './invocations.js';
 import { authorize } from './authorize.js';
 import { predict, receive } from './predict.js';
 import { predictWorkflow } from './workflow-routes.js';
-
-export interface Readiness {
-  readonly live: boolean;
-  readonly ready: boolean;
-  readonly problems: readonly string[];
-}
 
 export interface InferenceRooms {
   readonly inference: InferenceService;
@@ -30,9 +25,13 @@ export function inferenceHandler(rooms: InferenceRooms): Handler {
     const route = inferenceRoute(segments);
     if (route === undefined) return undefined;
     // Probes come from machines that have no token.
-    if (route.kind !== 'ping' && route.kind !== 'health') admit(exchange, route, rooms.inference);
+    if (!isProbe(route)) admit(exchange, route, rooms.inference);
     return answer(exchange, route, rooms);
   };
+}
+
+function isProbe({ kind }: InferenceRoute): boolean {
+  return kind === 'ping' || kind === 'health';
 }
 
 function admit(exchange: Exchange, route: InferenceRoute, inference: InferenceService): void {
@@ -79,22 +78,29 @@ async function answer(exchange: Exchange, route: InferenceRoute, rooms: Inferenc
     case 'ping':
       return ping(exchange, rooms.management);
     case 'health': {
-      const { live, ready, problems } = rooms.readiness();
-      const well = route.probe === 'live' ? live : ready && !exchange.settings.draining;
-      const why = route.probe === 'ready' && problems.length > 0 ? { problems } : {};
-      exchange.json(well ? 200 : 503, { [route.probe]: well, ...why });
-      return;
+      return health(exchange, route.probe, rooms.readiness());
     }
     case 'v1-list':
       exchange.json(200, { models: rooms.management.list(100, 0).models.map((model) => model.modelName) });
       return;
     case 'v1-model':
-      return modelReady(exchange, route.model, rooms.management);
+      return modelReady(exchange, route.model, undefined, rooms.management);
+    case 'v2-model-ready':
+      return modelReady(exchange, route.model, route.version, rooms.management);
     case 'workflow':
       return predictWorkflow(exchange, route.name, rooms.workflows);
     default:
       route satisfies never;
   }
+}
+
+/** The reasons stand beside the answer, so that nobody has to guess from the status alone. */
+function health(exchange: Exchange, probe: 'live' | 'ready', { live, ready, phase, problems, models }: Readiness): void {
+  const well = probe === 'live' ? live : ready && !exchange.settings.draining;
+  if (probe === 'live') exchange.json(well ? 200 : 503, { live: well, ...(well ? {} : { problems }) });
+  // Clients of the Open Inference Protocol compare the whole answer.
+  else if (well && exchange.path.startsWith('/v2')) exchange.json(200, { ready: true });
+  else exchange.json(well ? 200 : 503, { ready: well, phase, problems, models });
 }
 
 async function ping(exchange: Exchange, management: ManagementService): Promise<void> {
@@ -109,10 +115,17 @@ async function describeModel(exchange: Exchange, route: PredictRoute, management
   exchange.json(200, modelDocument(route.model));
 }
 
-/** KServe's V1 readiness of one model. */
-export async function modelReady(exchange: Exchange, model: string, management: ManagementService): Promise<void> {
+/** Readiness of one model or version, KServe's V1 and the Open Inference Protocol's. */
+export function modelReady(
+  exchange: Exchange,
+  model: string,
+  version: string | undefined,
+  management: ManagementService,
+): Promise<void> {
   if (exchange.method !== 'GET' && exchange.method !== 'HEAD') exchange.methodNotAllowed('GET');
-  const [found] = await management.describe(model, undefined, false);
-  const ready = found !== undefined && found.workers.some((worker) => worker.status === 'READY');
-  exchange.json(ready ? 200 : 503, { name: model, ready });
+  const { state, reason, message } = management.readiness(model, version);
+  const ready = servesNow(state);
+  const why = message === undefined ? {} : { state, reason, message };
+  exchange.json(ready ? 200 : 503, { name: model, ...(version === undefined ? {} : { version }), ready, ...why });
+  return Promise.resolve();
 }

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify';
+import { removeStaleSocket } from './stale-socket.js';
 import { ListenError } from './listen-error.js';
 import type { ListenAddress } from '../config/server-config.js';
 
@@ -10,6 +11,7 @@ import type { ListenAddress } from '../config/server-config.js';
 export async function listen(server: FastifyInstance, address: ListenAddress, setting: string): Promise<string> {
   try {
     if (address.path !== undefined) {
+      await removeStaleSocket(address.path);
       await server.listen({ path: address.path });
       return `unix:${address.path}`;
     }

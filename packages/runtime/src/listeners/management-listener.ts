@@ -49,7 +49,7 @@ function operation(exchange: Exchange, segments: readonly string[], rooms: Manag
   if (first === 'logging' && segments.length === 1 && logLevels) return () => logging(exchange, logLevels, rooms.log);
   if (first === 'workflows' && segments.length <= 2) return () => manageWorkflows(exchange, second, rooms.workflows);
   if (first === 'v1' && second === 'models' && third !== '' && segments.length === 3) {
-    return () => modelReady(exchange, third.replace(/:.*$/s, ''), rooms.management);
+    return () => modelReady(exchange, third.replace(/:.*$/s, ''), undefined, rooms.management);
   }
   return undefined;
 }

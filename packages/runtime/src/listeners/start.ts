@@ -4,13 +4,14 @@ import type { LogLevels } from '../domain/log-levels.js';
 import type { TokenService } from '../domain/authorization.js';
 import type { InferenceService } from '../domain/request.js';
 import type { ManagementService } from '../serving/management-service.js';
+import type { Readiness } from '../serving/readiness.js';
 import type { WorkflowService } from '../serving/workflows/workflow-service.js';
 import { corsHeaders } from './cors.js';
 import { descriptionHandler } from './description.js';
 import { dispatcher, type Part, type Whereabouts } from './dispatcher.js';
 import type { ExchangeSettings, ListenerLog, ListenerName } from './exchange.js';
 import { createHttpServer, defaultLimits, type HttpLimits } from './http-server.js';
-import { inferenceHandler, type Readiness } from './inference-listener.js';
+import { inferenceHandler } from './inference-listener.js';
 import { listen } from './listen.js';
 import { managementHandler } from './management-listener.js';
 import type { MetricsEndpoint } from './metrics-endpoint.js';
@@ -36,10 +37,15 @@ export interface ListenersOptions {
 export interface Listeners {
   /** Where each listener really is; metrics is undefined when the metrics API is off. */
   readonly addresses: Readonly<Record<'inference' | 'management', string>> & { readonly metrics: string | undefined };
+  /** Opens those that `listen_after_loading` left closed. @throws {ListenError} */
+  openRest(): Promise<void>;
   /** Readiness turns false, answers close their connections, idle connections end at once. */
   drain(): void;
-  /** Stops listening and waits for what is in flight. */
-  close(): Promise<void>;
+  /**
+   * Stops listening and waits for what is in flight, at most so many milliseconds.
+   * @returns connections that were cut then
+   */
+  close(timeoutMs: number): Promise<number>;
 }
 
 const keys: Record<ListenerName, string> = {
@@ -70,6 +76,7 @@ export async function startListeners(options: ListenersOptions): Promise<Listene
   const parts = config.enableMetricsApi ? all : all.filter((part) => part.name !== 'metrics');
   const servers: FastifyInstance[] = [];
   const where: Whereabouts = {};
+  const rest: Array<() => Promise<void>> = [];
   try {
     for (const group of groupByAddress(parts, config)) {
       const names = group.map((part) => part.name);
@@ -85,8 +92,12 @@ export async function startListeners(options: ListenersOptions): Promise<Listene
       servers.push(server);
       const [first] = names;
       if (first === undefined) continue;
-      const address = await listen(server, addressOf(first, config), keys[first]);
-      for (const name of names) where[name] = address;
+      const open = async () => {
+        const address = await listen(server, addressOf(first, config), keys[first]);
+        for (const name of names) where[name] = address;
+      };
+      if (config.listenAfterLoading && names.includes('inference')) rest.push(open);
+      else await open();
     }
   } catch (error) {
     await Promise.all(servers.map((server) => server.close()));
@@ -97,13 +108,33 @@ export async function startListeners(options: ListenersOptions): Promise<Listene
     for (const server of servers) server.server.closeIdleConnections();
   };
   return {
-    addresses: { inference: where.inference ?? '', management: where.management ?? '', metrics: where.metrics },
+    get addresses() {
+      return { inference: where.inference ?? '', management: where.management ?? '', metrics: where.metrics };
+    },
+    async openRest() {
+      for (const open of rest.splice(0)) await open();
+    },
     drain,
-    async close() {
+    async close(timeoutMs) {
       drain();
-      await Promise.all(servers.map((server) => server.close()));
+      const cut = await Promise.all(servers.map((server) => closeWithin(server, timeoutMs)));
+      return cut.reduce((sum, connections) => sum + connections, 0);
     },
   };
+}
+
+/** @returns connections that had to be cut */
+async function closeWithin(server: FastifyInstance, timeoutMs: number): Promise<number> {
+  let cut = 0;
+  const timer = setTimeout(() => {
+    server.server.getConnections((_, count) => {
+      cut = count;
+      server.server.closeAllConnections();
+    });
+  }, timeoutMs);
+  await server.close();
+  clearTimeout(timer);
+  return cut;
 }
 
 function groupByAddress(parts: readonly Part[], config: ServerConfig): Part[][] {

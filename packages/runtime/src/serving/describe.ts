@@ -81,9 +81,10 @@ function describeWorker(worker: Worker): WorkerDescription {
     pid: worker.pid ?? 0,
     gpu: state.at === 'ready' && state.info.providers.includes('cuda'),
     gpuUsage: 'N/A',
-    state: state.at,
+    state: worker.spare && state.at === 'ready' ? 'spare' : state.at,
     restarts: worker.restarts,
     threads: worker.threads,
+    ...(state.at === 'waiting' ? { nextStart: new Date(state.until).toISOString() } : {}),
     ...(worker.lastError === undefined ? {} : { lastError: worker.lastError.message }),
     ...(state.at === 'ready' ? { loadSeconds: Math.round(state.info.loadMs) / 1000, providers: state.info.providers } : {}),
   };

@@ -1,3 +1,5 @@
+import type { ModelReadiness } from './readiness.js';
+
 /** The control plane. REST, gRPC and the console translate to these calls. */
 export interface RegisterOptions {
   readonly url: string;
@@ -41,6 +43,8 @@ export interface WorkerDescription {
   /** Threads of one of its runs. */
   readonly threads: number;
   readonly lastError?: string;
+  /** When a worker that waits is started again. */
+  readonly nextStart?: string;
   readonly loadSeconds?: number;
   readonly providers?: readonly string[];
 }
@@ -102,6 +106,8 @@ export interface ManagementService {
   /** Version undefined: the default one; `all`: every version. */
   describe(modelName: string, version: string | undefined, customized: boolean): Promise<readonly ModelDescription[]>;
   list(limit: number, pageToken: number): ModelList;
+  /** What the model can do now. @throws {ServeError} MODEL_NOT_FOUND, MODEL_VERSION_NOT_FOUND */
+  readiness(modelName: string, version: string | undefined): ModelReadiness;
   /** TorchServe's /ping: healthy, or the models that are not with the reason. */
   health(): Health;
 }

@@ -292,7 +292,7 @@ describe('start-up', () => {
     expect(failures.join(' ')).toMatch(/b\.mar: no vocabulary.*c\.mar/);
     expect(events.filter(({ state }) => state === 'ready').map(({ model }) => model)).toEqual(['a']);
     expect(await predict('a')).toBe('1.0');
-    expect(server.notReady().join()).toContain('no vocabulary');
+    expect(server.serverReadiness('serving', undefined).problems.join()).toContain('no vocabulary');
     expect(server.health().problems.map(({ model }) => model)).toContain('c.mar');
   });
 

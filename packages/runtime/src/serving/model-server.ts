@@ -1,9 +1,9 @@
 import type { LogLevels } from '../domain/log-levels.js';
 import type { ServerConfig, StartupModelSettings } from '../config/server-config.js';
-import { modelChanged, requestEnded } from '../domain/events.js';
+import { modelChanged } from '../domain/events.js';
 import type { NodeSettings } from '@onnxserve/archiver/workflow-spec';
 import { ServeError, toServeError } from '../domain/errors.js';
-import { type InferenceService, monotonicNow, type PredictReply, type PredictRequest } from '../domain/request.js';
+import { type InferenceService, type PredictReply, type PredictRequest } from '../domain/request.js';
 import type { ArchiveEnvironment } from '../registry/archive-environment.js';
 import type { ModelArchive } from '../registry/model-archive.js';
 import { openArchive } from '../registry/open-archive.js';
@@ -18,8 +18,14 @@ import type {
   RegisterOptions,
   ScaleOptions,
 } from './management-service.js';
+import { type ModelReadiness, type Phase, type Readiness, serverReadiness } from './readiness.js';
+import { customizedDescription } from './customized-description.js';
+import { publishRefusal } from './publish-refusal.js';
 import { pageOf } from './page.js';
 import { ServedModel } from './served-model.js';
+
+/** What workers may take to end when a server stops, at least. Milliseconds. */
+const LEAST_STOP_MS = 2_000;
 
 export interface ModelServerOptions {
   readonly config: ServerConfig;
@@ -29,6 +35,8 @@ export interface ModelServerOptions {
   readonly logLevels?: LogLevels;
   /** A sentence for the operator about something that happens in the background. */
   readonly warn?: (sentence: string) => void;
+  /** The server shall end, because a model whose `onLoadFailure` is `exit` cannot be loaded. */
+  readonly fatal?: (sentence: string) => void;
 }
 
 export interface StartupModel {
@@ -42,9 +50,12 @@ export interface StartupModel {
 /** All models of a server: the control plane and the data plane over one table. */
 export class ModelServer implements ManagementService, InferenceService {
   readonly #options: ModelServerOptions;
+  readonly #retired = new WeakMap<ServedModel, Promise<void>>();
   readonly #table = new VersionTable<ServedModel>();
   #nextWorker: number;
   #draining: ServeError | undefined;
+  /** Readiness is false for good; requests are still taken. */
+  #leaving = false;
   /** Start-up models that could not even be registered: a server without them must not look fine. */
   readonly #notRegistered: Array<Health['problems'][number] & { readonly url: string }> = [];
 
@@ -82,22 +93,8 @@ export class ModelServer implements ManagementService, InferenceService {
     return model.predict(request);
   }
 
-  refused({ id, modelName, modelVersion }: Pick<PredictRequest, 'id' | 'modelName' | 'modelVersion'>, error: ServeError): void {
-    const model = this.#table.find(modelName, modelVersion);
-    requestEnded.publish({
-      model: model?.name ?? '',
-      version: model?.version ?? '',
-      requestedVersion: modelVersion,
-      requestId: id,
-      outcome: error.code,
-      reason: error.reason,
-      status: error.status,
-      stages: undefined,
-      totalNs: 0,
-      batchSize: 0,
-      workerId: undefined,
-      responseBytes: 0,
-    });
+  refused(request: Pick<PredictRequest, 'id' | 'modelName' | 'modelVersion'>, error: ServeError): void {
+    publishRefusal(request, this.#table.find(request.modelName, request.modelVersion), error);
   }
 
   async register(options: RegisterOptions): Promise<OperationStatus> {
@@ -148,6 +145,7 @@ export class ModelServer implements ManagementService, InferenceService {
         reason,
         message: `${startup.url}: ${message}`,
       });
+      if (this.#options.config.onLoadFailure === 'exit') this.#options.fatal?.(`${startup.url}: ${message}`);
       throw error;
     }
   }
@@ -232,9 +230,8 @@ export class ModelServer implements ManagementService, InferenceService {
     try {
       await model.pool.started();
     } catch (error) {
-      // Nothing is gained by workers that cannot load; what ran before goes on.
-      const ready = model.pool.ready;
-      await model.pool.scale(Math.min(before.min, ready), Math.max(Math.min(before.max, ready), 0));
+      // Nothing is gained by workers that cannot load; what was asked for before goes on.
+      await model.pool.restore(before.min, before.max);
       this.#publish(model, 'scaled');
       throw error;
     }
@@ -269,9 +266,11 @@ export class ModelServer implements ManagementService, InferenceService {
   }
 
   health(): Health {
+    if (this.#leaving)
+      return { healthy: false, problems: [{ model: '', reason: 'draining', message: 'the server is shutting down' }] };
     const problems = this.#table.names().flatMap((name) => {
       const { pool, version } = this.#table.get(name);
-      const healthy = pool.workers.filter((worker) => worker.healthy).length;
+      const healthy = pool.active.filter((worker) => worker.healthy).length;
       if (healthy >= pool.min) return [];
       const error = pool.lastError();
       const message = `Model "${name}" version ${version} has ${healthy} of ${pool.min} workers${error === undefined ? '' : `: ${error.message}`}`;
@@ -281,35 +280,67 @@ export class ModelServer implements ManagementService, InferenceService {
     return { healthy: problems.length === 0, problems };
   }
 
-  /** Ready for traffic: every start-up model has the workers it wants. */
-  notReady(): string[] {
-    if (this.#draining !== undefined) return ['the server is shutting down'];
-    const lacking = this.models
-      .filter((model) => model.loadedAtStartup && model.pool.ready < Math.min(1, model.pool.min))
-      .map((model) => {
-        const error = model.pool.lastError();
-        const state = error === undefined ? 'is loading' : `cannot be loaded: ${error.message}`;
-        return `model "${model.name}" version ${model.version} ${state}`;
-      });
-    return [...this.#notRegistered.map(({ message }) => message), ...lacking];
+  /** Whether traffic may be sent here. @param blocked why the front itself cannot serve */
+  serverReadiness(phase: Phase, blocked: string | undefined): Readiness {
+    const now = Date.now();
+    return serverReadiness({
+      phase: this.#leaving ? 'draining' : phase,
+      blocked,
+      // A model that was added meanwhile and never served takes nobody out of rotation.
+      counted: this.models
+        .filter(({ loadedAtStartup, hasServed }) => loadedAtStartup || hasServed)
+        .map((it) => it.readiness(now)),
+      notRegistered: this.#notRegistered.map(({ message }) => message),
+    });
+  }
+
+  readiness(modelName: string, version: string | undefined): ModelReadiness {
+    const readiness = this.#table.get(modelName, version).readiness(Date.now());
+    if (!this.#leaving) return readiness;
+    return { ...readiness, state: 'failed', reason: 'draining', message: 'the server is shutting down' };
+  }
+
+  /** Health says that the server is leaving; requests are still taken. */
+  leave(): void {
+    this.#leaving = true;
   }
 
   /** New requests are refused from now on; parts of accepted ones are not. */
   drain(): ServeError {
+    this.leave();
     return (this.#draining ??= new ServeError('DRAINING', 'The server is shutting down and takes no new requests.', {
       retryAfter: 1,
     }));
   }
 
-  /** Accepted requests finish, new ones are refused, workers end. */
-  async close(timeoutMs: number): Promise<void> {
+  /**
+   * Accepted requests finish, new ones are refused, workers end.
+   * @returns how many accepted requests of each model did not finish in time
+   */
+  async close(timeoutMs: number): Promise<ReadonlyMap<string, number>> {
     const reason = this.drain();
+    const until = performance.now() + timeoutMs;
+    const cut = new Map<string, number>();
     await Promise.all(
       this.models.map(async (model) => {
-        await model.close(reason, timeoutMs);
-        await closeArchive(model.archive);
+        // Handlers get a moment to end, however little of the time is left.
+        const grace = () => Math.max(LEAST_STOP_MS, until - performance.now());
+        const requests = await model.close(reason, timeoutMs, grace);
+        if (requests > 0) cut.set(model.name, (cut.get(model.name) ?? 0) + requests);
+        // What was downloaded stays: the next start finds it in the store.
+        await (model.archive.close?.() ?? model.archive.dispose());
       }),
     );
+    return cut;
+  }
+
+  /** Requests of each model that are accepted and not answered. */
+  pending(): ReadonlyMap<string, number> {
+    const counts = new Map<string, number>();
+    for (const { name, batcher } of this.models) {
+      if (batcher.pending > 0) counts.set(name, (counts.get(name) ?? 0) + batcher.pending);
+    }
+    return counts;
   }
 
   async #add(
@@ -333,6 +364,7 @@ export class ModelServer implements ManagementService, InferenceService {
         ...(spawn === undefined ? {} : { spawn }),
         warn: this.#options.warn,
         logLevels,
+        gaveUp: (lost, worker) => this.#gaveUp(lost, worker.lastError),
       });
       const { minWorkers, maxWorkers } = model.settings;
       if (maxWorkers > config.maxWorkersLimit) {
@@ -363,7 +395,25 @@ export class ModelServer implements ManagementService, InferenceService {
     await this.#retire(model, now);
   }
 
-  async #retire(model: ServedModel, now: boolean): Promise<void> {
+  /** A failed registration and an unregistration of the same model are one. */
+  #retire(model: ServedModel, now: boolean): Promise<void> {
+    let retired = this.#retired.get(model);
+    if (retired === undefined) {
+      retired = this.#end(model, now);
+      this.#retired.set(model, retired);
+    }
+    return retired;
+  }
+
+  /** A registration that never worked ends nobody's server. */
+  #gaveUp(model: ServedModel, error: ServeError | undefined): void {
+    const { name, version, settings, loadedAtStartup, hasServed } = model;
+    const why = `Model "${name}" version ${version} was given up${error === undefined ? '' : `: ${error.message}`}`;
+    this.#options.warn?.(`${why} PUT /models/${encodeURIComponent(name)}?min_worker=N starts its workers again.`);
+    if (settings.onLoadFailure === 'exit' && (loadedAtStartup || hasServed)) this.#options.fatal?.(why);
+  }
+
+  async #end(model: ServedModel, now: boolean): Promise<void> {
     const gone = new ServeError('MODEL_NOT_FOUND', `Model "${model.name}" version ${model.version} was unregistered.`);
     await model.close(gone, now ? 0 : this.#options.config.unregisterModelTimeout * 1000);
     await model.archive.dispose();
@@ -384,38 +434,4 @@ export class ModelServer implements ManagementService, InferenceService {
   #publish(model: ServedModel, change: 'registered' | 'ready' | 'scaled' | 'unregistered'): void {
     modelChanged.publish({ model: model.name, version: model.version, change });
   }
-}
-
-/** Describe with what the handler says of itself, asked in the model's own queue. */
-async function customizedDescription(model: ServedModel): Promise<ModelDescription> {
-  const reply = await model.predict({
-    id: 'describe',
-    modelName: model.name,
-    modelVersion: model.version,
-    kind: 'describe',
-    rawHeaders: [],
-    urlPath: '',
-    query: [],
-    body: Buffer.alloc(0),
-    receivedAt: monotonicNow(),
-    client: undefined,
-  });
-  const chunks: Buffer[] = [];
-  if (Buffer.isBuffer(reply.body)) chunks.push(reply.body);
-  else for await (const chunk of reply.body) chunks.push(chunk);
-  const text = Buffer.concat(chunks).toString('utf8');
-  return { ...model.describe(), customizedMetadata: parsed(text) };
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return text;
-  }
-}
-
-/** A server that stops keeps what it downloaded: the next start finds it in the store. */
-async function closeArchive(archive: ModelArchive): Promise<void> {
-  await (archive.close?.() ?? archive.dispose());
 }

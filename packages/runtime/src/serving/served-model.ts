@@ -12,6 +12,7 @@ import { spawnWorker, type SpawnWorker } from '../workers/worker-process.js';
 import { visibleEnvironment, workerEnvironment, workerNodeFlags } from '../workers/environment.js';
 import { describeModel } from './describe.js';
 import type { ModelDescription, RegisterOptions } from './management-service.js';
+import { type ModelReadiness, modelState, servesNow } from './readiness.js';
 import { placeInSequence } from './sequence-place.js';
 import { effectiveSettings, type ModelSettings } from './settings.js';
 
@@ -28,6 +29,8 @@ export interface ServedModelOptions {
   readonly spawn?: SpawnWorker;
   readonly warn?: ((sentence: string) => void) | undefined;
   readonly logLevels?: LogLevels | undefined;
+  /** Told of a worker that is not started again. */
+  readonly gaveUp?: (model: ServedModel, worker: Worker) => void;
 }
 
 /** One version of a model while it is registered: its archive, its queue, its workers. */
@@ -48,6 +51,7 @@ export class ServedModel {
   readonly #environment: NodeJS.ProcessEnv;
   readonly #warn: (sentence: string) => void;
   #warned: string | undefined;
+  #hasServed = false;
 
   constructor(options: ServedModelOptions) {
     const { archive, config, cpus, nextWorkerId } = options;
@@ -73,9 +77,11 @@ export class ServedModel {
       sequences: settings.sequences,
     });
     let placed = 0;
+    const pool = () => this.pool;
     this.pool = new Pool({
       stopGraceMs: config.unregisterModelTimeout * 1000,
-      create: (changed) => {
+      spareWorkers: settings.spareWorkers,
+      create: (changed, spare) => {
         const id = nextWorkerId();
         const device = deviceOf(archive, placed++);
         const share = Math.max(1, Math.floor(cpus / Math.max(1, this.pool.min)));
@@ -93,10 +99,14 @@ export class ServedModel {
           startupTimeout: settings.startupTimeout,
           responseTimeout: settings.responseTimeout,
           maxRetryTimeout: settings.maxRetryTimeoutInSec,
+          onLoadFailure: settings.onLoadFailure,
+          spare,
           logLevels: options.logLevels,
           rerunOnWorkerDeath: archive.config.rerunOnWorkerDeath,
           changed: (worker) => {
             changed(worker);
+            if (pool().min > 0 && pool().ready >= pool().min) this.#hasServed = true;
+            if (worker.state.at === 'gave-up') options.gaveUp?.(this, worker);
             const unserved = this.#unserved();
             if (unserved !== undefined) this.batcher.failWaiting(unserved);
           },
@@ -132,6 +142,28 @@ export class ServedModel {
 
   get version(): string {
     return this.archive.version;
+  }
+
+  /** It has had all of its workers before. */
+  get hasServed(): boolean {
+    return this.#hasServed;
+  }
+
+  readiness(now: number): ModelReadiness {
+    const { name, version, pool } = this;
+    const places = pool.active.map((worker) => worker.facts);
+    const facts = { minWorkers: pool.min, places, loadedBefore: this.#hasServed, loadSeconds: pool.loadSeconds };
+    const state = modelState(facts, now);
+    const shown = { name, version, state, readyWorkers: pool.ready, minWorkers: pool.min };
+    if (servesNow(state) || state === 'no-workers') return shown;
+    const error = pool.active.find(({ lastError }) => lastError !== undefined)?.lastError;
+    const has = `model "${name}" version ${version} has ${pool.ready} of ${pool.min} workers`;
+    const what = state === 'loading' ? 'is loading' : this.#hasServed ? 'does not get its workers back' : 'cannot be loaded';
+    return {
+      ...shown,
+      reason: error?.reason ?? 'workers-starting',
+      message: `${has} and ${what}${error === undefined ? '' : `: ${error.message}`}`,
+    };
   }
 
   /** Functions of workflows are described when asked for, but not listed. */
@@ -200,14 +232,20 @@ export class ServedModel {
     return describeModel(this);
   }
 
-  /** Refuses what comes, lets what was accepted finish within the time, ends the workers, removes the unpacked copy. */
-  async close(reason: ServeError, timeoutMs: number): Promise<void> {
+  /**
+   * Refuses what comes, lets what was accepted finish within the time, ends the workers.
+   * @param graceMs what a worker may take to end after that; undefined: as at unregistration
+   * @returns requests that were accepted and did not finish in time
+   */
+  async close(reason: ServeError, timeoutMs: number, graceMs?: () => number): Promise<number> {
     this.batcher.close(reason, false);
     // A first load may take minutes or never end; who waits for it is answered.
     const hopeful = this.pool.workers.some((worker) => worker.serving);
     const finished = hopeful && (await within(this.batcher.empty(), timeoutMs));
+    const cut = finished ? 0 : this.batcher.pending;
     if (!finished) this.batcher.close(reason, true);
-    await this.pool.stop(!finished);
+    await this.pool.stop(!finished, graceMs?.());
+    return cut;
   }
 }
 

@@ -5,7 +5,12 @@ import type { ModelArchive } from '../registry/model-archive.js';
 import type { RegisterOptions } from './management-service.js';
 import { effectiveSettings } from './settings.js';
 
-const config = { jobQueueSize: 100, defaultResponseTimeout: 120, defaultStartupTimeout: 121 } as ServerConfig;
+const config = {
+  jobQueueSize: 100,
+  defaultResponseTimeout: 120,
+  defaultStartupTimeout: 121,
+  onLoadFailure: 'retry',
+} as ServerConfig;
 const settings = (file: Partial<ModelConfig>, given: Partial<RegisterOptions> = {}, startup?: StartupModelSettings) =>
   effectiveSettings({ config: { onnx: {}, free: {}, ...file } } as unknown as ModelArchive, config, given, startup);
 
@@ -18,6 +23,8 @@ describe('what holds for a model', () => {
       responseTimeout: 120,
       startupTimeout: 121,
       maxRetryTimeoutInSec: 300,
+      onLoadFailure: 'retry',
+      spareWorkers: 0,
       clientTimeoutInMills: 0,
       jobQueueSize: 100,
       useJobTicket: false,

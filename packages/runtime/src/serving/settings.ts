@@ -1,6 +1,7 @@
 import type { SequenceSettings } from '../batching/sequence.js';
 import type { ServerConfig, StartupModelSettings } from '../config/server-config.js';
 import type { ModelConfig } from '../config/model-config.js';
+import type { LoadFailurePolicy } from '../domain/load-failure.js';
 import type { ModelArchive } from '../registry/model-archive.js';
 import type { RegisterOptions } from './management-service.js';
 
@@ -17,6 +18,8 @@ export interface ModelSettings {
   readonly startupTimeout: number;
   /** Seconds. */
   readonly maxRetryTimeoutInSec: number;
+  readonly onLoadFailure: LoadFailurePolicy;
+  readonly spareWorkers: number;
   readonly clientTimeoutInMills: number;
   readonly jobQueueSize: number;
   readonly useJobTicket: boolean;
@@ -61,6 +64,8 @@ export function effectiveSettings(
     responseTimeout: given.responseTimeout ?? file.responseTimeout ?? startup?.responseTimeout ?? config.defaultResponseTimeout,
     startupTimeout: given.startupTimeout ?? file.startupTimeout ?? startup?.startupTimeout ?? config.defaultStartupTimeout,
     maxRetryTimeoutInSec: file.maxRetryTimeoutInSec ?? DEFAULT_RETRY_WINDOW_S,
+    onLoadFailure: file.onLoadFailure ?? config.onLoadFailure,
+    spareWorkers: file.spareWorkers ?? 0,
     clientTimeoutInMills: file.clientTimeoutInMills ?? 0,
     jobQueueSize: file.jobQueueSize ?? Math.max(config.jobQueueSize, mostMembers(sequences)),
     sequences,

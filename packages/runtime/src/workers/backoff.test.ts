@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { nextAttempt } from './backoff.js';
+import { nextAttempt, pauseAfterDeath } from './backoff.js';
 
 const after = (failures: number, elapsedMs = 0, window = 300) =>
   nextAttempt({ failures, firstAt: 1000 }, 1000 + elapsedMs, window);
@@ -21,4 +21,14 @@ describe('the next start', () => {
     expect(after(1, 0, 0)).toEqual({ kind: 'retry', seconds: 0 });
     expect(after(2, 1, 0).kind).toBe('give-up');
   });
+});
+
+it.each([
+  [1, 0],
+  [2, 0],
+  [3, 1],
+  [6, 3],
+  [40, 34],
+])('after %s deaths without an answer the pause is %s s', (deaths, seconds) => {
+  expect(pauseAfterDeath(deaths)).toBe(seconds);
 });

@@ -78,6 +78,7 @@ function make(changes: Partial<WorkerOptions> = {}): Worker {
     startupTimeout: 30,
     responseTimeout: 10,
     maxRetryTimeout: 300,
+    onLoadFailure: 'retry',
     rerunOnWorkerDeath: false,
     logLevels: undefined,
     changed: () => undefined,
@@ -370,7 +371,117 @@ describe('a pool', () => {
     const stopped = it.stop(true);
     for (const process of processes) process.die();
     await stopped;
-    await started;
+    await expect(started).rejects.toThrow('unregistered');
     expect(it.workers).toEqual([]);
   });
+
+  it('starts again, when it is scaled, what was given up', async () => {
+    const it = new Pool({ stopGraceMs: 1000, create: (changed) => make({ changed, onLoadFailure: 'give-up' }) });
+    await it.scale(1, 1);
+    last().die(1, null);
+    expect(it.workers.map(({ state }) => state.at)).toEqual(['gave-up']);
+    await it.scale(1, 1);
+    expect(processes).toHaveLength(2);
+    const started = it.started();
+    last().load();
+    await started;
+    expect(it.ready).toBe(1);
+    expect(it.workers[0]!.restarts).toBe(1);
+  });
+
+  it('goes back to the numbers of before without those that do not serve', async () => {
+    const it = pool();
+    await it.scale(1, 1);
+    last().load();
+    await it.scale(3, 3);
+    last().die(1, null);
+    const restored = it.restore(1, 1);
+    processes[1]!.die();
+    await restored;
+    expect(it.workers.map(({ state }) => state.at)).toEqual(['ready']);
+    expect([it.min, it.max]).toEqual([1, 1]);
+  });
+
+  describe('with a spare worker', () => {
+    const spared = () => new Pool({ stopGraceMs: 1000, spareWorkers: 1, create: (changed, spare) => make({ changed, spare }) });
+
+    it('lets it take over at once, and the dead one is the next spare', async () => {
+      const it = spared();
+      await it.scale(1, 1);
+      expect(processes).toHaveLength(2);
+      for (const process of processes) process.load();
+      const [answer] = ask();
+      expect(processes[1]!.held).toEqual([]);
+      processes[0]!.die();
+      expect(it.ready).toBe(1);
+      vi.advanceTimersByTime(0);
+      // Nobody ran it, so nobody is blamed; it stands in the queue again and the spare one has it now.
+      expect(processes[1]!.held).toEqual([1]);
+      processes[1]!.answer(1);
+      expect(await answer).toBe('ok');
+      last().load();
+      expect(it.workers.map(({ spare, state }) => [spare, state.at])).toEqual([
+        [true, 'ready'],
+        [false, 'ready'],
+      ]);
+      void ask();
+      expect(last().held).toEqual([]);
+    });
+
+    it('uses it when more workers are wanted, and has none for a model without workers', async () => {
+      const it = spared();
+      await it.scale(1, 1);
+      for (const process of processes) process.load();
+      await it.scale(2, 2);
+      expect(it.ready).toBe(2);
+      expect(processes).toHaveLength(3);
+      const none = it.scale(0, 0);
+      for (const process of processes) process.die(0, null);
+      await none;
+      expect(it.workers).toEqual([]);
+    });
+  });
+});
+
+describe('pauses between starts', () => {
+  it('grow while processes die before they have answered anything, and are over after an answer', () => {
+    const worker = ready();
+    const pauses: number[] = [];
+    for (let death = 0; death < 6; death++) {
+      last().die();
+      const { state } = worker;
+      if (state.at !== 'waiting') throw new Error(state.at);
+      pauses.push(state.until - Date.now());
+      vi.advanceTimersByTime(pauses.at(-1)!);
+      last().load();
+    }
+    expect(pauses).toEqual([0, 0, 1000, 1000, 2000, 3000]);
+    void ask();
+    last().answer(...last().held);
+    last().die();
+    expect(worker.state).toMatchObject({ at: 'waiting', until: Date.now() });
+  });
+
+  it('are not there for a model that is given up at its first failure', () => {
+    const worker = make({ onLoadFailure: 'give-up' });
+    worker.start();
+    last().die(1, null);
+    expect(worker.state.at).toBe('gave-up');
+    expect(worker.facts.failed).toBe(true);
+  });
+});
+
+it('tells readiness when it went down and whether a start failed since', () => {
+  const worker = ready();
+  vi.advanceTimersByTime(5000);
+  expect(worker.facts).toMatchObject({ ready: true, failed: false });
+  last().die();
+  const downSince = Date.now();
+  expect(worker.facts).toEqual({ ready: false, failed: false, downSince });
+  vi.advanceTimersByTime(10);
+  last().die(1, null);
+  expect(worker.facts).toEqual({ ready: false, failed: true, downSince });
+  vi.advanceTimersByTime(2000);
+  last().load();
+  expect(worker.facts).toMatchObject({ ready: true, failed: false });
 });

@@ -3,10 +3,11 @@ import type { SequenceEndReason } from '@onnxserve/handler-kit';
 import type { Batcher } from '../batching/batcher.js';
 import type { Job, Slot } from '../batching/job.js';
 import { handlerMetric, workerChanged, workerLog } from '../domain/events.js';
+import type { LoadFailurePolicy } from '../domain/load-failure.js';
 import type { LogLevels } from '../domain/log-levels.js';
 import { ServeError } from '../domain/errors.js';
 import type { FromWorker, LoadedInfo, LoadSpec } from '../ipc/messages.js';
-import { type FailureHistory, nextAttempt } from './backoff.js';
+import { type FailureHistory, nextAttempt, pauseAfterDeath } from './backoff.js';
 import { HeldJobs, toError } from './held-jobs.js';
 import { ResponseTimer } from './response-timer.js';
 import type { SpawnOptions, SpawnWorker, WorkerProcess } from './worker-process.js';
@@ -32,6 +33,9 @@ export interface WorkerOptions {
   readonly responseTimeout: number;
   /** Seconds. */
   readonly maxRetryTimeout: number;
+  readonly onLoadFailure: LoadFailurePolicy;
+  /** True: it loads and then waits for another one to fail. */
+  readonly spare?: boolean;
   /** Run again what was running when the process died; undefined: unless the handler takes whole batches. */
   readonly rerunOnWorkerDeath: boolean | undefined;
   /** What the handlers of the worker may leave unsaid; undefined: nothing. */
@@ -40,7 +44,18 @@ export interface WorkerOptions {
   readonly changed: (worker: Worker) => void;
 }
 
+/** What readiness asks about a worker. */
+export interface PlaceFacts {
+  readonly ready: boolean;
+  /** A start has failed since it served last, or it was given up. */
+  readonly failed: boolean;
+  /** Milliseconds since the epoch of its first start, or of when it stopped serving. */
+  readonly downSince: number;
+}
+
 const STDERR_LINES = 20;
+/** A worker that lived so long after its load did not die of the load. Milliseconds. */
+const STABLE_MS = 60_000;
 /** One worker of a model: a place that a process fills, and is refilled by the back-off ladder when the process fails. */
 export class Worker implements Slot {
   readonly workerId: string;
@@ -48,12 +63,24 @@ export class Worker implements Slot {
   accepting = false;
   restarts = 0;
   lastError: ServeError | undefined;
+  /** From the start of the process to the loaded model, the last time. */
+  loadSeconds: number | undefined;
   readonly #options: WorkerOptions;
   readonly #held: HeldJobs;
   readonly #silence: ResponseTimer;
   #wholeBatch = true;
   #state: WorkerState = { at: 'stopped' };
+  #spare: boolean;
+  /** The queue knows it. */
+  #attached = false;
   #failures: FailureHistory = { failures: 0, firstAt: 0 };
+  /** Deaths in a row of processes that had loaded and had answered nothing. */
+  #deaths = 0;
+  #answered = false;
+  #startFailed = false;
+  #downSince = Date.now();
+  /** The last failure whose stack was logged. */
+  #told: string | undefined;
   #stderr: string[] = [];
   #timer: NodeJS.Timeout | undefined;
   /** The present run of failures began with the death of a worker that had loaded. */
@@ -62,6 +89,7 @@ export class Worker implements Slot {
 
   constructor(options: WorkerOptions) {
     this.#options = options;
+    this.#spare = options.spare ?? false;
     this.workerId = options.id;
     this.#held = new HeldJobs({
       batcher: options.batcher,
@@ -91,6 +119,41 @@ export class Worker implements Slot {
     return this.#state;
   }
 
+  /** Waits for another one to fail instead of taking requests. */
+  get spare(): boolean {
+    return this.#spare;
+  }
+
+  get facts(): PlaceFacts {
+    const { at } = this.#state;
+    return { ready: at === 'ready', failed: at === 'gave-up' || this.#startFailed, downSince: this.#downSince };
+  }
+
+  /** A spare worker begins to take requests. */
+  promote(): void {
+    this.#spare = false;
+    this.#serve();
+    this.#options.changed(this);
+  }
+
+  /** Becomes the spare one when it has loaded again. */
+  demote(): void {
+    this.#spare = true;
+  }
+
+  /** Starts at once what waits for its next start or was given up: somebody asked for it. */
+  revive(): void {
+    if (this.#state.at !== 'waiting' && this.#state.at !== 'gave-up') return;
+    clearTimeout(this.#timer);
+    this.#failures = { failures: 0, firstAt: 0 };
+    this.#deaths = 0;
+    this.#startFailed = false;
+    this.lastError = undefined;
+    this.#downSince = Date.now();
+    this.restarts++;
+    this.start();
+  }
+
   /** Threads of one of its runs. */
   get threads(): number {
     return this.#options.spec.threads;
@@ -100,7 +163,7 @@ export class Worker implements Slot {
     return 'process' in this.#state ? this.#state.process.pid : undefined;
   }
 
-  /** Never failed since its last load, or still inside the window in which it is retried. */
+  /** Not given up: never failed since its last load, or still inside the window in which it is retried. */
   get healthy(): boolean {
     return this.#state.at !== 'gave-up';
   }
@@ -234,7 +297,9 @@ export class Worker implements Slot {
       case 'failed': {
         const { error } = message;
         this.lastError = toError(error);
-        this.#log('error', 'log', error.stack ?? error.message);
+        // The same stack again and again would fill the log of a model that is retried for long.
+        this.#log('error', 'log', this.#told === error.message ? `again: ${error.message}` : (error.stack ?? error.message));
+        this.#told = error.message;
         if ('process' in this.#state) this.#state.process.kill('SIGKILL');
         return;
       }
@@ -247,8 +312,11 @@ export class Worker implements Slot {
       case 'log':
         this.#log(message.level, 'log', message.message, message.fields);
         return;
-      case 'run':
       case 'results':
+        this.#answered = true;
+        if (this.#held.receive(message, blob)) this.#afterAnswers();
+        return;
+      case 'run':
       case 'stream-start':
       case 'stream-chunk':
       case 'stream-end':
@@ -263,15 +331,27 @@ export class Worker implements Slot {
     clearTimeout(this.#timer);
     this.#failures = { failures: 0, firstAt: 0 };
     this.lastError = undefined;
+    this.#told = undefined;
     this.#served = true;
-    this.accepting = true;
-    this.#enter({ at: 'ready', process: this.#state.process, since: Date.now(), info }, info.loadMs / 1000);
+    this.#startFailed = false;
+    this.#answered = false;
+    const now = Date.now();
+    this.loadSeconds = (now - this.#state.since) / 1000;
+    this.#options.batcher.wholeBatch = info.wholeBatch;
+    this.#options.batcher.continuous = info.continuous;
+    this.#enter({ at: 'ready', process: this.#state.process, since: now, info }, info.loadMs / 1000);
     this.#wholeBatch = info.wholeBatch;
     const { threads, threadsFrom } = this.#options.spec;
     const load = `loaded in ${Math.round(info.loadMs)} ms`;
     this.#log('info', 'log', `${load}, a run uses ${threads} ${threads === 1 ? 'thread' : 'threads'} (${threadsFrom})`);
-    this.#options.batcher.wholeBatch = info.wholeBatch;
-    this.#options.batcher.continuous = info.continuous;
+    this.#serve();
+  }
+
+  #serve(): void {
+    // It may have been promoted while the others were told that it is ready.
+    if (this.#spare || this.#attached || this.#state.at !== 'ready') return;
+    this.#attached = true;
+    this.accepting = true;
     this.#options.batcher.attach(this);
   }
 
@@ -305,6 +385,7 @@ export class Worker implements Slot {
       reason: signal === 'SIGKILL' || code === 137 ? 'host-out-of-memory' : 'worker-died',
     });
     batcher.detach(this);
+    this.#attached = false;
     this.#held.lose(died, before.at === 'stopping' || before.at === 'stopped');
 
     if (before.at === 'stopping' || before.at === 'stopped') {
@@ -325,19 +406,28 @@ export class Worker implements Slot {
       failures: this.#failures.failures + 1,
       firstAt: this.#failures.failures === 0 ? now : this.#failures.firstAt,
     };
-    if (before.at === 'ready') this.#served = true;
-    else if (this.#failures.failures > 1) this.#served = false;
+    let pause = 0;
+    if (before.at === 'ready') {
+      this.#served = true;
+      this.#downSince = now;
+      this.#deaths = this.#answered || now - before.since > STABLE_MS ? 1 : this.#deaths + 1;
+      pause = pauseAfterDeath(this.#deaths);
+    } else {
+      this.#startFailed = true;
+      if (this.#failures.failures > 1) this.#served = false;
+    }
     const next = nextAttempt(this.#failures, now, maxRetryTimeout);
-    if (next.kind === 'give-up') {
+    if (next.kind === 'give-up' || (before.at === 'starting' && this.#options.onLoadFailure === 'give-up')) {
       this.#enter({ at: 'gave-up' }, undefined, code, signal);
       return;
     }
-    this.#enter({ at: 'waiting', until: now + next.seconds * 1000 }, undefined, code, signal);
+    const seconds = Math.max(next.seconds, pause);
+    this.#enter({ at: 'waiting', until: now + seconds * 1000 }, undefined, code, signal);
     if (this.#state.at !== 'waiting') return;
     this.#timer = setTimeout(() => {
       this.restarts++;
       this.start();
-    }, next.seconds * 1000);
+    }, seconds * 1000);
   }
 
   #enter(state: WorkerState, loadSeconds?: number, exitCode?: number | null, signal?: string | null): void {

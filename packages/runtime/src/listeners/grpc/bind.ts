@@ -1,6 +1,7 @@
 import { experimental, type Server, ServerCredentials } from '@grpc/grpc-js';
 import type { GrpcListen } from '../../config/server-config.js';
 import { ListenError } from '../listen-error.js';
+import { removeStaleSocket } from '../stale-socket.js';
 import type { TlsIdentity } from '../tls-identity.js';
 
 /**
@@ -16,6 +17,7 @@ export async function bind(
 ): Promise<string> {
   const shown = host.includes(':') ? `[${host}]` : host;
   try {
+    if (path !== undefined) await removeStaleSocket(path);
     const target = path === undefined ? `${shown}:${port}` : `unix:${path}`;
     const bound = await new Promise<number>((resolve, reject) => {
       server.bindAsync(target, credentials(tls), (error, actual) => (error === null ? resolve(actual) : reject(error)));

@@ -2,7 +2,7 @@ import type { handleServerStreamingCall, UntypedServiceImplementation } from '@g
 import { modelChanged, workerChanged } from '../../domain/events.js';
 import { ServeError, toServeError } from '../../domain/errors.js';
 import type { ManagementService } from '../../serving/management-service.js';
-import type { Readiness } from '../inference-listener.js';
+import { type Readiness, servesNow } from '../../serving/readiness.js';
 import type { OpenCalls } from './interceptor.js';
 import { fail, unary, write } from './methods.js';
 
@@ -13,6 +13,8 @@ interface HealthCheckRequest {
 interface HealthCheckResponse {
   readonly status: ServingStatus;
 }
+
+const LOOK_MS = 1_000;
 
 export interface HealthOptions {
   readonly management: ManagementService;
@@ -31,7 +33,14 @@ export class Health {
 
   constructor(options: HealthOptions) {
     this.#options = options;
-    this.#end = [modelChanged.subscribe(() => this.changed()), workerChanged.subscribe(() => this.changed())];
+    // A replacement that does not come is no event.
+    const clock = setInterval(() => this.changed(), LOOK_MS);
+    clock.unref();
+    this.#end = [
+      modelChanged.subscribe(() => this.changed()),
+      workerChanged.subscribe(() => this.changed()),
+      () => clearInterval(clock),
+    ];
   }
 
   drain(): void {
@@ -59,7 +68,7 @@ export class Health {
       let told: ServingStatus | undefined;
       let looking: Promise<void> = Promise.resolve();
       const tell = async () => {
-        const status = await this.#statusOf(surface.request.service);
+        const status = this.#statusOf(surface.request.service);
         if (status === told) return;
         told = status;
         await write(surface, call, { status });
@@ -72,23 +81,22 @@ export class Health {
       look();
     };
     return {
-      Check: unary<HealthCheckRequest, HealthCheckResponse>(calls, async ({ service }) => {
-        const status = await this.#statusOf(service);
-        if (status !== 'SERVICE_UNKNOWN') return { status };
+      Check: unary<HealthCheckRequest, HealthCheckResponse>(calls, ({ service }) => {
+        const status = this.#statusOf(service);
+        if (status !== 'SERVICE_UNKNOWN') return Promise.resolve({ status });
         throw new ServeError('RESOURCE_NOT_FOUND', `There is no service and no model "${service.slice(0, 200)}".`);
       }),
       Watch: watch,
     };
   }
 
-  async #statusOf(service: string): Promise<ServingStatus> {
+  #statusOf(service: string): ServingStatus {
     const { management, readiness, services } = this.#options;
     if (service === '' || services.includes(service)) {
       return readiness().ready && !this.#draining ? 'SERVING' : 'NOT_SERVING';
     }
     try {
-      const [model] = await management.describe(service, undefined, false);
-      const serving = model !== undefined && model.workers.some((worker) => worker.status === 'READY');
+      const serving = servesNow(management.readiness(service, undefined).state);
       return serving && !this.#draining ? 'SERVING' : 'NOT_SERVING';
     } catch (error) {
       if (toServeError(error).code === 'MODEL_NOT_FOUND') return 'SERVICE_UNKNOWN';

@@ -22,6 +22,10 @@ export class OpenCalls {
   readonly #calls = new Map<GrpcCall, (status: GrpcStatus) => void>();
   readonly #byMetadata = new WeakMap<Metadata, GrpcCall>();
 
+  get size(): number {
+    return this.#calls.size;
+  }
+
   add(call: GrpcCall, end: (status: GrpcStatus) => void): void {
     this.#calls.set(call, end);
     call.onClose(() => this.#calls.delete(call));

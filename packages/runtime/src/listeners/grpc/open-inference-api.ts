@@ -11,7 +11,7 @@ import type {
 import { requestJson } from '../../protocol/open-inference/request-json.js';
 import { responseMessage } from '../../protocol/open-inference/response-message.js';
 import type { ManagementService, ModelDescription } from '../../serving/management-service.js';
-import type { Readiness } from '../inference-listener.js';
+import { type Readiness, servesNow } from '../../serving/readiness.js';
 import type { OpenCalls } from './interceptor.js';
 import { rawHeaders } from './metadata.js';
 import { unary } from './methods.js';
@@ -40,8 +40,8 @@ export function openInferenceApi(rooms: OpenInferenceRooms): UntypedServiceImple
     ServerLive: unary(calls, () => Promise.resolve({ live: readiness().live })),
     ServerReady: unary(calls, () => Promise.resolve({ ready: readiness().ready })),
     ModelReady: unary<NamedModelRequest, { ready: boolean }>(calls, async (request) => {
-      const { workers } = await find(request);
-      return { ready: workers.some((worker) => worker.status === 'READY') };
+      await find(request);
+      return { ready: servesNow(management.readiness(request.name, request.version === '' ? undefined : request.version).state) };
     }),
     ServerMetadata: unary(calls, () => Promise.resolve({ name: 'onnxserve', version, extensions: [] })),
     ModelMetadata: unary<NamedModelRequest, ModelMetadataResponse>(calls, async (request) => {

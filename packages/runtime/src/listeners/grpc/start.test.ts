@@ -14,13 +14,13 @@ async function open(options: Partial<GrpcOptions> = {}) {
   const listeners = await startGrpcListeners({
     config: listenerConfig(),
     management,
-    readiness: () => ({ live: true, ready: true, problems: [] }),
+    readiness: () => ({ live: true, ready: true, phase: 'serving', problems: [], models: [] }),
     version: '0.0.0',
     sequenceKeys: { id: 'seq_id', start: 'seq_start', end: 'seq_end' },
     ...options,
     inference,
   });
-  onTestFinished(() => listeners.close(1000));
+  onTestFinished(() => listeners.close(1000).then(() => undefined));
   const { grpcInference, grpcManagement } = listeners.addresses;
   const call = (
     service: keyof typeof serviceNames,

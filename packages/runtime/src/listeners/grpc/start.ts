@@ -5,8 +5,8 @@ import type { Authorizer, Scope } from '../../domain/authorization.js';
 import { ServeError } from '../../domain/errors.js';
 import type { InferenceService } from '../../domain/request.js';
 import type { ManagementService } from '../../serving/management-service.js';
+import type { Readiness } from '../../serving/readiness.js';
 import type { ListenerLog } from '../exchange.js';
-import type { Readiness } from '../inference-listener.js';
 import type { TlsIdentity } from '../tls-identity.js';
 import { bind } from './bind.js';
 import { reflectable } from './descriptors.js';
@@ -34,12 +34,17 @@ export interface GrpcOptions {
 export interface GrpcListeners {
   /** `127.0.0.1:7070` or `unix:/path`; equal when both share one listener. */
   readonly addresses: Readonly<Record<'grpcInference' | 'grpcManagement', string>>;
+  /** Opens those that `listen_after_loading` left closed. @throws {ListenError} */
+  openRest(): Promise<void>;
   /** Something that readiness depends on has changed; changes of models and workers are noticed anyhow. */
   readinessChanged(): void;
   /** Health turns NOT_SERVING. */
   drain(): void;
-  /** Stops listening and waits for the calls that run, at most so many milliseconds. */
-  close(timeoutMs: number): Promise<void>;
+  /**
+   * Stops listening and waits for the calls that run, at most so many milliseconds.
+   * @returns calls that were cut then
+   */
+  close(timeoutMs: number): Promise<number>;
 }
 
 /**
@@ -58,6 +63,7 @@ export async function startGrpcListeners(options: GrpcOptions): Promise<GrpcList
   const shared = isShared(where.inference, where.management);
   const servers: Server[] = [];
   const addresses = { inference: '', management: '' };
+  const rest: Array<() => Promise<void>> = [];
   try {
     for (const group of shared ? [['inference', 'management'] as const] : [['inference'] as const, ['management'] as const]) {
       const [first] = group;
@@ -75,8 +81,12 @@ export async function startGrpcListeners(options: GrpcOptions): Promise<GrpcList
         scope === 'inference' ? [serviceNames.inference, serviceNames.openInference] : [serviceNames.management],
       );
       new ReflectionService(reflectable(definitions()), { services: [...listed, serviceNames.health] }).addToServer(server);
-      const address = await bind(server, where[first], first, options.tls);
-      for (const scope of group) addresses[scope] = address;
+      const open = async () => {
+        const address = await bind(server, where[first], first, options.tls);
+        for (const scope of group) addresses[scope] = address;
+      };
+      if (config.listenAfterLoading && first === 'inference') rest.push(open);
+      else await open();
     }
   } catch (error) {
     health.close();
@@ -84,7 +94,12 @@ export async function startGrpcListeners(options: GrpcOptions): Promise<GrpcList
     throw error;
   }
   return {
-    addresses: { grpcInference: addresses.inference, grpcManagement: addresses.management },
+    get addresses() {
+      return { grpcInference: addresses.inference, grpcManagement: addresses.management };
+    },
+    async openRest() {
+      for (const open of rest.splice(0)) await open();
+    },
     readinessChanged: () => health.changed(),
     drain: () => health.drain(),
     async close(timeoutMs) {
@@ -93,8 +108,9 @@ export async function startGrpcListeners(options: GrpcOptions): Promise<GrpcList
       streams.stop(error);
       // These are open for as long as their clients like.
       calls.end(({ method }) => /^grpc\.(?:health|reflection)\./.test(method), error);
-      await Promise.all(servers.map((server) => shutdown(server, timeoutMs)));
+      const cut = await Promise.all(servers.map((server) => shutdown(server, timeoutMs, () => calls.size)));
       health.close();
+      return Math.max(0, ...cut);
     },
   };
 }
@@ -130,14 +146,18 @@ function createServer({ config, inference, authorizer, log }: GrpcOptions, calls
   return new Server({ ...channel, interceptors: [intercept] });
 }
 
-async function shutdown(server: Server, timeoutMs: number): Promise<void> {
+/** @returns how many calls were open when the time was over */
+async function shutdown(server: Server, timeoutMs: number, open: () => number): Promise<number> {
   let timer: NodeJS.Timeout | undefined;
+  let cut = 0;
   await new Promise<void>((resolve) => {
     timer = setTimeout(() => {
+      cut = open();
       server.forceShutdown();
       resolve();
     }, timeoutMs);
     server.tryShutdown(() => resolve());
   });
   clearTimeout(timer);
+  return cut;
 }

@@ -8,6 +8,7 @@ export type InferenceRoute =
   | { readonly kind: 'invocations' }
   | { readonly kind: 'v1-list' }
   | { readonly kind: 'v1-model'; readonly model: string }
+  | { readonly kind: 'v2-model-ready'; readonly model: string; readonly version: string | undefined }
   | { readonly kind: 'workflow'; readonly name: string };
 
 export interface PredictRoute {
@@ -86,6 +87,10 @@ function v2Route(segments: readonly string[]): InferenceRoute | undefined {
     return { kind: 'health', probe: third, key: third };
   }
   if (second !== 'models' || third === undefined || third === '') return undefined;
+  if (fourth === 'ready' && segments.length === 4) return { kind: 'v2-model-ready', model: third, version: undefined };
+  if (fourth === 'versions' && fifth !== undefined && sixth === 'ready' && segments.length === 6) {
+    return { kind: 'v2-model-ready', model: third, version: fifth };
+  }
   if ((fourth === 'infer' || fourth === 'explain') && segments.length === 4) {
     return enveloped('kservev2', third, undefined, fourth === 'explain');
   }
