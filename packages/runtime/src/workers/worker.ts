@@ -7,7 +7,7 @@ import type { LoadFailurePolicy } from '../domain/load-failure.js';
 import type { LogLevels } from '../domain/log-levels.js';
 import { ServeError } from '../domain/errors.js';
 import type { FromWorker, LoadedInfo, LoadSpec } from '../ipc/messages.js';
-import { type FailureHistory, nextAttempt, pauseAfterDeath } from './backoff.js';
+import { Failures } from './failures.js';
 import { HeldJobs, toError } from './held-jobs.js';
 import { ResponseTimer } from './response-timer.js';
 import type { SpawnOptions, SpawnWorker, WorkerProcess } from './worker-process.js';
@@ -54,8 +54,6 @@ export interface PlaceFacts {
 }
 
 const STDERR_LINES = 20;
-/** A worker that lived so long after its load did not die of the load. Milliseconds. */
-const STABLE_MS = 60_000;
 /** One worker of a model: a place that a process fills, and is refilled by the back-off ladder when the process fails. */
 export class Worker implements Slot {
   readonly workerId: string;
@@ -73,14 +71,7 @@ export class Worker implements Slot {
   #spare: boolean;
   /** The queue knows it. */
   #attached = false;
-  #failures: FailureHistory = { failures: 0, firstAt: 0 };
-  /** Deaths in a row of processes that had loaded and had answered nothing. */
-  #deaths = 0;
-  #answered = false;
-  #startFailed = false;
-  #downSince = Date.now();
-  /** The last failure whose stack was logged. */
-  #told: string | undefined;
+  readonly #failures: Failures;
   #stderr: string[] = [];
   #timer: NodeJS.Timeout | undefined;
   /** The present run of failures began with the death of a worker that had loaded. */
@@ -90,6 +81,7 @@ export class Worker implements Slot {
   constructor(options: WorkerOptions) {
     this.#options = options;
     this.#spare = options.spare ?? false;
+    this.#failures = new Failures(options.maxRetryTimeout, options.onLoadFailure, Date.now());
     this.workerId = options.id;
     this.#held = new HeldJobs({
       batcher: options.batcher,
@@ -126,7 +118,7 @@ export class Worker implements Slot {
 
   get facts(): PlaceFacts {
     const { at } = this.#state;
-    return { ready: at === 'ready', failed: at === 'gave-up' || this.#startFailed, downSince: this.#downSince };
+    return { ready: at === 'ready', failed: at === 'gave-up' || this.#failures.startFailed, downSince: this.#failures.downSince };
   }
 
   /** A spare worker begins to take requests. */
@@ -145,11 +137,8 @@ export class Worker implements Slot {
   revive(): void {
     if (this.#state.at !== 'waiting' && this.#state.at !== 'gave-up') return;
     clearTimeout(this.#timer);
-    this.#failures = { failures: 0, firstAt: 0 };
-    this.#deaths = 0;
-    this.#startFailed = false;
+    this.#failures.forget(Date.now());
     this.lastError = undefined;
-    this.#downSince = Date.now();
     this.restarts++;
     this.start();
   }
@@ -177,7 +166,7 @@ export class Worker implements Slot {
   get promising(): boolean {
     switch (this.#state.at) {
       case 'starting':
-        return this.#failures.failures === 0 || this.#served;
+        return this.#failures.count === 0 || this.#served;
       case 'ready':
         return true;
       case 'waiting':
@@ -297,9 +286,7 @@ export class Worker implements Slot {
       case 'failed': {
         const { error } = message;
         this.lastError = toError(error);
-        // The same stack again and again would fill the log of a model that is retried for long.
-        this.#log('error', 'log', this.#told === error.message ? `again: ${error.message}` : (error.stack ?? error.message));
-        this.#told = error.message;
+        this.#log('error', 'log', this.#failures.shown(error));
         if ('process' in this.#state) this.#state.process.kill('SIGKILL');
         return;
       }
@@ -313,7 +300,7 @@ export class Worker implements Slot {
         this.#log(message.level, 'log', message.message, message.fields);
         return;
       case 'results':
-        this.#answered = true;
+        this.#failures.answered = true;
         if (this.#held.receive(message, blob)) this.#afterAnswers();
         return;
       case 'run':
@@ -329,12 +316,9 @@ export class Worker implements Slot {
   #loaded(info: LoadedInfo): void {
     if (this.#state.at !== 'starting') return;
     clearTimeout(this.#timer);
-    this.#failures = { failures: 0, firstAt: 0 };
+    this.#failures.loaded();
     this.lastError = undefined;
-    this.#told = undefined;
     this.#served = true;
-    this.#startFailed = false;
-    this.#answered = false;
     const now = Date.now();
     this.loadSeconds = (now - this.#state.since) / 1000;
     this.#options.batcher.wholeBatch = info.wholeBatch;
@@ -377,7 +361,7 @@ export class Worker implements Slot {
   #exited(code: number | null, signal: NodeJS.Signals | null): void {
     clearTimeout(this.#timer);
     this.#silence.stop();
-    const { batcher, spec, maxRetryTimeout } = this.#options;
+    const { batcher, spec } = this.#options;
     const before = this.#state;
     const how = signal === null ? `exit code ${code}` : `signal ${signal}`;
     const tail = this.#stderr.slice(-3).join(' | ').slice(0, 500);
@@ -402,32 +386,19 @@ export class Worker implements Slot {
     if (before.at === 'ready')
       this.#log('error', 'log', `worker ${this.workerId} ended with ${how}${tail === '' ? '' : `: ${tail}`}`);
     const now = Date.now();
-    this.#failures = {
-      failures: this.#failures.failures + 1,
-      firstAt: this.#failures.failures === 0 ? now : this.#failures.firstAt,
-    };
-    let pause = 0;
-    if (before.at === 'ready') {
-      this.#served = true;
-      this.#downSince = now;
-      this.#deaths = this.#answered || now - before.since > STABLE_MS ? 1 : this.#deaths + 1;
-      pause = pauseAfterDeath(this.#deaths);
-    } else {
-      this.#startFailed = true;
-      if (this.#failures.failures > 1) this.#served = false;
-    }
-    const next = nextAttempt(this.#failures, now, maxRetryTimeout);
-    if (next.kind === 'give-up' || (before.at === 'starting' && this.#options.onLoadFailure === 'give-up')) {
+    const next = this.#failures.ended(before.at === 'ready' ? before.since : undefined, now);
+    if (before.at === 'ready') this.#served = true;
+    else if (this.#failures.count > 1) this.#served = false;
+    if (next.kind === 'give-up') {
       this.#enter({ at: 'gave-up' }, undefined, code, signal);
       return;
     }
-    const seconds = Math.max(next.seconds, pause);
-    this.#enter({ at: 'waiting', until: now + seconds * 1000 }, undefined, code, signal);
+    this.#enter({ at: 'waiting', until: now + next.seconds * 1000 }, undefined, code, signal);
     if (this.#state.at !== 'waiting') return;
     this.#timer = setTimeout(() => {
       this.restarts++;
       this.start();
-    }, seconds * 1000);
+    }, next.seconds * 1000);
   }
 
   #enter(state: WorkerState, loadSeconds?: number, exitCode?: number | null, signal?: string | null): void {
