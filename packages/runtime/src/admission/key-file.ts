@@ -1,11 +1,12 @@
+import { randomBytes } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import type { KeySet } from './tokens.js';
 
 /** TorchServe's `key_file.json`. It appears whole, for its owner's eyes only. @throws {Error} when it cannot be written */
-export function writeKeyFile(path: string, keys: KeySet): void {
-  const timed = ({ key, expires }: KeySet['inference']) => ({ key, 'expiration time': expires.toISOString() });
-  const content = { management: timed(keys.management), inference: timed(keys.inference), API: { key: keys.API.key } };
-  const part = `${path}.${process.pid}.part`;
+export function writeKeyFile(path: string, { management, inference, API }: Partial<KeySet>): void {
+  const timed = (it: KeySet['inference'] | undefined) => it && { key: it.key, 'expiration time': it.expires.toISOString() };
+  const content = { management: timed(management), inference: timed(inference), API: API && { key: API.key } };
+  const part = `${path}.${randomBytes(6).toString('hex')}.part`;
   try {
     // `wx`: never through a link that somebody else put there.
     writeFileSync(part, `${JSON.stringify(content, undefined, 2)}\n`, { mode: 0o600, flag: 'wx' });

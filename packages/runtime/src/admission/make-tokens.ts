@@ -52,7 +52,13 @@ export function describeTokens({ required, given, keyFile }: TokenConfig): strin
 }
 
 /** A start directory that cannot be written is usual in containers; then the temp directory has to do. */
-function store(keys: KeySet, { keyFile, keyFileMayMove, tempDirectory }: TokenConfig, warn: (sentence: string) => void): void {
+function store(
+  all: KeySet,
+  { given, keyFile, keyFileMayMove, tempDirectory }: TokenConfig,
+  warn: (sentence: string) => void,
+): void {
+  // A key made in the place of one that was given would let nobody in.
+  const keys = Object.fromEntries(Object.entries(all).filter(([kind]) => given[kind as keyof KeySet] === undefined));
   try {
     writeKeyFile(keyFile, keys);
     return;
