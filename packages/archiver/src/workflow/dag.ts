@@ -24,7 +24,8 @@ export function orderOf(dag: ReadonlyMap<string, readonly string[]>, file: strin
     }
   }
   if (order.length < waiting.size) {
-    const cycle = [...waiting.keys()].filter((name) => !order.includes(name));
+    const done = new Set(order);
+    const cycle = [...waiting.keys()].filter((name) => !done.has(name));
     throw new WorkflowSpecError('dag', `${file}: the dag has a cycle through ${cycle.join(', ')}`);
   }
   if (starts.length > 1) {
@@ -33,12 +34,12 @@ export function orderOf(dag: ReadonlyMap<string, readonly string[]>, file: strin
   return order;
 }
 
-/** Nodes that a node waits for, in the order of the dag. */
-export function upstreamOf(dag: ReadonlyMap<string, readonly string[]>, node: string): string[] {
-  return [...dag].filter(([, followers]) => followers.includes(node)).map(([name]) => name);
-}
-
-/** Nodes that nothing waits for: their outputs are the answer. */
-export function leavesOf(dag: ReadonlyMap<string, readonly string[]>, nodes: readonly string[]): string[] {
-  return nodes.filter((name) => (dag.get(name) ?? []).length === 0);
+/** What each node waits for, in the order of the dag. */
+export function upstreamOf(
+  dag: ReadonlyMap<string, readonly string[]>,
+  nodes: readonly string[],
+): Map<string, readonly string[]> {
+  const upstream = new Map(nodes.map((name): [string, string[]] => [name, []]));
+  for (const [name, followers] of dag) for (const follower of followers) upstream.get(follower)?.push(name);
+  return upstream;
 }

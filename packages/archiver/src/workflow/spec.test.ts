@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { leavesOf, upstreamOf } from './dag.js';
 import { parseWorkflowSpec } from './spec.js';
 
 const parse = (text: string) => parseWorkflowSpec(text, 'w.yaml');
@@ -26,7 +25,7 @@ dag:
 
 describe('a workflow spec', () => {
   it('gives nodes in running order with their own settings, functions among them', () => {
-    const { nodes, dag, settings } = parse(dog);
+    const { nodes, upstream, leaves, settings } = parse(dog);
     expect(nodes.map(({ name, kind }) => `${name} ${kind}`)).toEqual([
       'pre function',
       'cat_dog model',
@@ -44,13 +43,9 @@ describe('a workflow spec', () => {
     });
     expect(nodes[1]).toMatchObject({ url: 'cat_dog.mar', settings: { batchSize: 8, timeoutMs: 100, retryAttempts: 2 } });
     expect(nodes[0]?.settings).toEqual({ ...settings, maxBatchDelay: 0 });
-    expect(upstreamOf(dag, 'join')).toEqual(['breed', 'other']);
-    expect(
-      leavesOf(
-        dag,
-        nodes.map(({ name }) => name),
-      ),
-    ).toEqual(['join']);
+    expect(upstream.get('join')).toEqual(['breed', 'other']);
+    expect(upstream.get('pre')).toEqual([]);
+    expect(leaves).toEqual(['join']);
   });
 
   it('has the defaults of TorchServe', () => {
@@ -64,7 +59,19 @@ describe('a workflow spec', () => {
     });
   });
 
+  it('has nodes of any name that JavaScript knows already', () => {
+    const { nodes } = parse('models: {constructor: {url: c.mar}}\ndag: {toString: [constructor], constructor: [__proto__]}');
+    expect(nodes.map(({ kind }) => kind)).toEqual(['function', 'model', 'function']);
+    expect(() => parse('models: {a: {url: a.mar, constructor: 1}}\ndag: {a: []}')).toThrow('the key "constructor" is unknown');
+  });
+
   it.each([
+    ['dag: {a: [then]}', 'dag', expect.stringContaining('no function can be named "then"')],
+    [
+      `dag:\n  a: &a [x, x, x, x, x]\n  b: &b [*a, *a, *a, *a, *a]\n  c: &c [*b, *b, *b, *b, *b]\n  d: [*c, *c, *c, *c, *c]`,
+      'file',
+      expect.stringContaining('Excessive alias count'),
+    ],
     ['dag: {}', 'dag', 'w.yaml: the dag has no nodes'],
     ['dag: {a: [b], b: [c], c: [b]}', 'dag', 'w.yaml: the dag has a cycle through b, c'],
     ['dag: {a: [a]}', 'dag', 'w.yaml: the dag has a cycle through a'],

@@ -1,5 +1,5 @@
-import { LineCounter, parseDocument } from 'yaml';
-import { orderOf } from './dag.js';
+import { type Document, LineCounter, parseDocument } from 'yaml';
+import { orderOf, upstreamOf } from './dag.js';
 import { WorkflowSpecError } from './spec-error.js';
 
 export { WorkflowSpecError } from './spec-error.js';
@@ -29,6 +29,10 @@ export interface WorkflowSpec {
   readonly nodes: readonly WorkflowNode[];
   /** Node to its followers, as the file has them. */
   readonly dag: ReadonlyMap<string, readonly string[]>;
+  /** Node to those it waits for. */
+  readonly upstream: ReadonlyMap<string, readonly string[]>;
+  /** Nodes that nothing waits for: their outputs are the answer. */
+  readonly leaves: readonly string[];
 }
 
 const defaults: NodeSettings = {
@@ -66,7 +70,7 @@ export function parseWorkflowSpec(text: string, file: string): WorkflowSpec {
       `${file}:${lines.linePos(broken.pos[0]).line}: no valid YAML: ${firstLine(broken.message)}`,
     );
   }
-  const root: unknown = document.toJS({ maxAliasCount: 100 });
+  const root = valueOf(document, file);
   if (!isObject(root)) throw new WorkflowSpecError('file', `${file} must hold "models:" and "dag:"`);
   for (const key of Object.keys(root)) {
     if (key !== 'models' && key !== 'dag')
@@ -77,7 +81,7 @@ export function parseWorkflowSpec(text: string, file: string): WorkflowSpec {
   const dag = readDag(section(root, 'dag', file), file);
   const urls = new Map<string, { url: string; settings: NodeSettings }>();
   for (const [name, value] of Object.entries(models)) {
-    if (name in settingKeys) continue;
+    if (Object.hasOwn(settingKeys, name)) continue;
     if (!isObject(value)) throw new WorkflowSpecError('file', `${file}: models.${name} must be a mapping with a url`);
     const { url } = value;
     if (typeof url !== 'string' || url === '') {
@@ -86,22 +90,37 @@ export function parseWorkflowSpec(text: string, file: string): WorkflowSpec {
     urls.set(name, { url, settings: readSettings(value, settings, `${file}: models.${name}`, false) });
   }
   const order = orderOf(dag, file);
+  const known = new Set(order);
   for (const name of urls.keys()) {
-    if (!order.includes(name)) throw new WorkflowSpecError('dag', `${file}: the model "${name}" is no node of the dag`);
+    if (!known.has(name)) throw new WorkflowSpecError('dag', `${file}: the model "${name}" is no node of the dag`);
   }
   const nodes = order.map((name): WorkflowNode => {
     const model = urls.get(name);
+    if (model === undefined && name === 'then')
+      throw new WorkflowSpecError(
+        'dag',
+        `${file}: no function can be named "then", since JavaScript takes its module for a promise`,
+      );
     return model === undefined
       ? { kind: 'function', name, settings: { ...settings, maxBatchDelay: 0 } }
       : { kind: 'model', name, ...model };
   });
-  return { settings, nodes, dag };
+  const leaves = order.filter((name) => (dag.get(name) ?? []).length === 0);
+  return { settings, nodes, dag, upstream: upstreamOf(dag, order), leaves };
+}
+
+function valueOf(document: Document, file: string): unknown {
+  try {
+    return document.toJS({ maxAliasCount: 100 });
+  } catch (error) {
+    throw new WorkflowSpecError('file', `${file}: no usable YAML: ${firstLine((error as Error).message)}`);
+  }
 }
 
 function readSettings(from: Record<string, unknown>, base: NodeSettings, where: string, global: boolean): NodeSettings {
   const settings: { -readonly [K in keyof NodeSettings]: number } = { ...base };
   for (const [key, value] of Object.entries(from)) {
-    const known = settingKeys[key];
+    const known = Object.hasOwn(settingKeys, key) ? settingKeys[key] : undefined;
     if (known === undefined) {
       if (global || key === 'url') continue;
       throw new WorkflowSpecError(

@@ -15,11 +15,16 @@ for (const [network, prefix] of [
 ] as const)
   internal.addSubnet(network, prefix, 'ipv4');
 for (const [network, prefix] of [
-  ['::', 128],
-  ['::1', 128],
   ['fc00::', 7],
+  ['fec0::', 10],
   ['ff00::', 8],
+  // Those that carry an IPv4 address, which a gateway may unwrap; nothing public needs one.
+  ['::', 96],
+  ['::ffff:0:0:0', 96],
   ['64:ff9b::', 96],
+  ['64:ff9b:1::', 48],
+  ['2001::', 32],
+  ['2002::', 16],
 ] as const)
   internal.addSubnet(network, prefix, 'ipv6');
 
@@ -28,7 +33,9 @@ linkLocal.addSubnet('169.254.0.0', 16, 'ipv4');
 linkLocal.addSubnet('fe80::', 10, 'ipv6');
 // Where clouds tell machines their credentials, besides the link-local ones.
 linkLocal.addAddress('fd00:ec2::254', 'ipv6');
-linkLocal.addAddress('100.100.100.200', 'ipv4');
+for (const address of ['100.100.100.200', '168.63.129.16', '192.0.0.192']) linkLocal.addAddress(address, 'ipv4');
+linkLocal.addSubnet('64:ff9b::a9fe:0', 112, 'ipv6');
+linkLocal.addSubnet('2002:a9fe::', 32, 'ipv6');
 
 export type AddressKind = 'public' | 'private' | 'link-local';
 

@@ -1,4 +1,3 @@
-import { leavesOf, upstreamOf } from '@onnxserve/archiver/workflow-dag';
 import type { WorkflowNode, WorkflowSpec } from '@onnxserve/archiver/workflow-spec';
 import { type ErrorCode, ServeError, toServeError } from '../../domain/errors.js';
 import {
@@ -39,7 +38,7 @@ export async function runWorkflow(
   const headers = withoutBodyHeaders(request.rawHeaders);
   const running = new Map<string, Promise<Outcome>>();
   const run = async (node: WorkflowNode): Promise<Outcome> => {
-    const before = await Promise.all(upstreamOf(spec.dag, node.name).map((name) => running.get(name)!));
+    const before = await Promise.all((spec.upstream.get(node.name) ?? []).map((name) => running.get(name)!));
     const outputs = before.map(({ output }) => output);
     const input = outputs.length === 0 ? { rawHeaders: request.rawHeaders, body: request.body } : nodeInput(outputs, headers);
     const reply = await attempts(node, async () => {
@@ -74,11 +73,7 @@ export async function runWorkflow(
     running.set(node.name, outcome);
   }
   try {
-    const leaves = leavesOf(
-      spec.dag,
-      spec.nodes.map(({ name }) => name),
-    );
-    const outcomes = await Promise.all(leaves.map((name) => running.get(name)!));
+    const outcomes = await Promise.all(spec.leaves.map((name) => running.get(name)!));
     const { body, contentType } = workflowAnswer(outcomes.map(({ output }) => output));
     const last = outcomes.reduce((a, b) => (b.endedAt > a.endedAt ? b : a));
     const only = outcomes.length === 1 ? last.reply : undefined;

@@ -29,6 +29,9 @@ interface Workflow {
   idle: (() => void) | undefined;
 }
 
+/** Nodes that are loaded at the same time. */
+const nodesAtOnce = 8;
+
 /** All workflows of a server. Their nodes are models, named `WORKFLOW__NODE`. */
 export class Workflows implements WorkflowService {
   readonly #options: WorkflowsOptions;
@@ -55,10 +58,7 @@ export class Workflows implements WorkflowService {
       }
       this.#arriving.add(name);
       try {
-        // All at once, since each may take long to load.
-        const results = await Promise.allSettled(archive.spec.nodes.map((node) => this.#addNode(workflow, node)));
-        const failed = results.find((it) => it.status === 'rejected');
-        if (failed !== undefined) throw failed.reason;
+        await this.#addNodes(workflow);
         this.#table.set(name, workflow);
       } finally {
         this.#arriving.delete(name);
@@ -136,6 +136,18 @@ export class Workflows implements WorkflowService {
     const workflow = this.#table.get(name);
     if (workflow !== undefined) return workflow;
     throw new ServeError('WORKFLOW_NOT_FOUND', `There is no workflow "${name.slice(0, 200)}".`);
+  }
+
+  /** Several at a time, since each may take long to load, and not all, since each starts processes. The first failure ends it. */
+  async #addNodes(workflow: Workflow): Promise<void> {
+    const waiting = [...workflow.archive.spec.nodes];
+    const failures: unknown[] = [];
+    const add = async () => {
+      for (let node = waiting.shift(); node !== undefined && failures.length === 0; node = waiting.shift())
+        await this.#addNode(workflow, node).catch((error: unknown) => failures.push(error));
+    };
+    await Promise.all(Array.from({ length: nodesAtOnce }, add));
+    if (failures.length > 0) throw failures[0];
   }
 
   async #addNode(workflow: Workflow, node: WorkflowNode): Promise<void> {
