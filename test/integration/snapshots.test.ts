@@ -1,4 +1,4 @@
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -135,6 +135,21 @@ describe('snapshots', () => {
     await until(async () => (server.output().includes('No snapshots are written') ? true : undefined), 'the warning');
     expect(server.output().split('No snapshots are written')).toHaveLength(2);
     expect(await server.end()).toBe(0);
+  });
+
+  it('are in order although the clock was set back, and clear up after a server that was killed while it wrote one', async () => {
+    const first = await startIn(cwd, ['start', '--foreground']);
+    await first.end();
+    const folder = join(cwd, 'logs/config');
+    await rename(join(folder, (await files()).at(-1)!), join(folder, '29991231235959999-shutdown.cfg'));
+    await writeFile(join(folder, '.20200101000000000-snapshot.cfg.part'), 'half of');
+    const second = await startIn(cwd, ['start', '--foreground']);
+    await change(second.management);
+    await second.end();
+    expect((await readdir(folder)).filter((name) => name.startsWith('.'))).toEqual([]);
+    const third = await startIn(cwd, ['start', '--foreground']);
+    expect((await described(third.management, 'echo'))[0]).toMatchObject({ modelVersion: '2.0' });
+    await third.end();
   });
 
   it('are pruned to the newest', async () => {

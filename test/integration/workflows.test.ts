@@ -185,6 +185,37 @@ describe('workflows over the management API', () => {
     expect(await register('both', '&workflow_name=again')).toMatchObject({ status: 409 });
     expect(await readdir(join(folder, 'store'))).toContain('both.war');
   });
+
+  it('say that they are on their way out while they finish what runs', async () => {
+    expect(await register('both', '&workflow_name=leaving')).toMatchObject({ status: 200 });
+    const seen = server.logs().split('hangs').length;
+    const left = new AbortController();
+    const running = fetch(`${server.inference}/wfpredict/leaving`, { method: 'POST', body: 'hang-a', signal: left.signal });
+    await until(async () => (server.logs().split('hangs').length > seen ? true : undefined), 'the node that hangs');
+    const removal = send('DELETE', `${server.management}/workflows/leaving`);
+    await until(async () => ((await run('leaving', 'x')).status === 404 ? true : undefined), 'the removal');
+    const again = await register('both', '&workflow_name=leaving');
+    expect(again.status).toBe(409);
+    expect(messageOf(again)).toContain('is being unregistered');
+    left.abort();
+    await expect(running).rejects.toThrow('aborted');
+    expect(await removal).toMatchObject({ status: 200 });
+  });
+
+  it('begin few nodes of a large graph before the first that cannot be', async () => {
+    const others = Array.from({ length: 30 }, (_, i) => `f${i}`);
+    await war(
+      'large',
+      `models: {gone: {url: gone.mar}}\ndag: {begin: [gone, ${others.join(', ')}]}`,
+      [functions, ...others.map((name) => `export const ${name} = begin;`)].join('\n'),
+    );
+    const answer = await register('large');
+    expect(answer.status).toBe(404);
+    expect(messageOf(answer)).toContain('Node gone of workflow');
+    const begun = new Set(server.logs().match(/large__f\d+/g));
+    expect(begun.size).toBeLessThan(10);
+    expect((await get(`${server.management}/models/large__begin`)).status).toBe(404);
+  });
 });
 
 it('a server that stops finishes the workflows it has accepted', async () => {

@@ -37,7 +37,6 @@ export class Snapshots {
   #scheduled = false;
   #warned = false;
   #off = false;
-  #last = 0;
 
   constructor(options: SnapshotsOptions) {
     this.#options = options;
@@ -76,20 +75,21 @@ export class Snapshots {
   async #write(kind: SnapshotKind, models: Models): Promise<void> {
     const { folder, keep, values, warn } = this.#options;
     if (this.#off) return;
-    // Names are their order, so no two may have the same.
-    this.#last = Math.max((this.#options.now?.() ?? new Date()).getTime(), this.#last + 1);
-    const created = new Date(this.#last);
-    const name = nameOfSnapshot(created, kind);
-    const part = join(folder, `.${name}.part`);
+    const created = this.#options.now?.() ?? new Date();
+    let part = folder;
     try {
       await mkdir(folder, { recursive: true });
+      const names = await tidy(folder);
+      const name = nextName(nameOfSnapshot(created, kind), names.at(-1));
+      part = join(folder, `.${name}.part`);
       await writeFile(part, formatSnapshot({ name, created, values, models }), { mode: 0o600 });
       await chmod(part, 0o600);
       await rename(part, join(folder, name));
-      await prune(folder, keep);
+      const surplus = [...names, name].slice(0, -keep);
+      await Promise.all(surplus.map((old) => rm(join(folder, old), { force: true })));
       this.#warned = false;
     } catch (error) {
-      await rm(part, { force: true }).catch(() => undefined);
+      if (part !== folder) await rm(part, { force: true }).catch(() => undefined);
       const { code, message } = error as NodeJS.ErrnoException;
       this.#off = code === 'EROFS' || code === 'EACCES' || code === 'EPERM' || code === 'ENOTDIR' || code === 'EEXIST';
       if (!this.#warned) {
@@ -103,9 +103,18 @@ export class Snapshots {
   }
 }
 
-async function prune(folder: string, keep: number): Promise<void> {
-  const names = (await readdir(folder)).filter((name) => snapshotName.test(name)).sort();
-  await Promise.all(names.slice(0, Math.max(0, names.length - keep)).map((name) => rm(join(folder, name), { force: true })));
+/** The snapshots of a folder, the newest last, after what a server that was killed while it wrote has left is gone. */
+async function tidy(folder: string): Promise<string[]> {
+  const names = await readdir(folder);
+  const parts = names.filter((name) => /^\.\d{17}-\w+\.cfg\.part$/.test(name));
+  await Promise.all(parts.map((name) => rm(join(folder, name), { force: true })));
+  return names.filter((name) => snapshotName.test(name)).sort();
+}
+
+/** Names are the order, so each must come after the last, also when summer time ends or a clock is set back. */
+function nextName(name: string, last: string | undefined): string {
+  if (last === undefined || name.slice(0, 17) > last.slice(0, 17)) return name;
+  return String(BigInt(last.slice(0, 17)) + 1n).padStart(17, '0') + name.slice(17);
 }
 
 /** Everything that serves, and the start-up models that could not be registered: they are not forgotten for it. */

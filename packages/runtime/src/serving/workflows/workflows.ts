@@ -38,6 +38,8 @@ export class Workflows implements WorkflowService {
   readonly #table = new Map<string, Workflow>();
   /** Names that are being registered, so that two calls cannot have the same. */
   readonly #arriving = new Set<string>();
+  /** Names whose workflow still runs what it had accepted. */
+  readonly #leaving = new Set<string>();
   /** Requests that are under way, of removed workflows too. */
   #running = 0;
   #whenIdle: Array<() => void> = [];
@@ -55,6 +57,12 @@ export class Workflows implements WorkflowService {
     try {
       if (this.#table.has(name) || this.#arriving.has(name)) {
         throw new ServeError('CONFLICT', `Workflow "${name}" is registered already; unregister it first.`);
+      }
+      if (this.#leaving.has(name)) {
+        throw new ServeError(
+          'CONFLICT',
+          `Workflow "${name}" is being unregistered and finishes its last requests; try again then.`,
+        );
       }
       this.#arriving.add(name);
       try {
@@ -74,12 +82,14 @@ export class Workflows implements WorkflowService {
   async unregister(name: string): Promise<OperationStatus> {
     const workflow = this.#get(name);
     this.#table.delete(name);
+    this.#leaving.add(name);
     const empty = new Promise<void>((resolve) => {
       if (workflow.running === 0) resolve();
       else workflow.idle = resolve;
     });
     await within(empty, this.#options.unregisterTimeout);
     await this.#removeNodes(workflow);
+    this.#leaving.delete(name);
     await workflow.archive.dispose();
     return { state: 'done', status: `Workflow "${name}" unregistered` };
   }
