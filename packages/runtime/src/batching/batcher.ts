@@ -19,6 +19,8 @@ export interface BatcherSettings {
   readonly maxBatchDelay: number | undefined;
   readonly jobQueueSize: number;
   readonly useJobTicket: boolean;
+  /** When more wait than the workers take next, the latest goes first. */
+  readonly newestFirst?: boolean;
   /** Milliseconds from arrival to the last useful moment of an answer; 0: no limit. */
   readonly clientTimeout: number;
   /** Requests belong to sequences; undefined: each stands for itself. */
@@ -230,13 +232,14 @@ export class Batcher {
   }
 
   #step(): boolean {
-    const { batchSize, maxBatchDelay, useJobTicket } = this.#settings;
+    const { batchSize, maxBatchDelay, useJobTicket, newestFirst = false } = this.#settings;
     const next = nextBatch(this.#queue, this.#sequences?.queue, this.#slots, {
       batchSize,
       maxBatchDelay,
       wholeBatch: this.#wholeBatch,
       prefetch: useJobTicket ? 0 : 1,
       continuous: this.#continuous,
+      newestFirst,
     });
     switch (next.kind) {
       case 'idle':

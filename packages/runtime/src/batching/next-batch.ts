@@ -35,10 +35,12 @@ export function nextBatch(
   });
   if (decision.kind !== 'dispatch') return decision;
   const jobs: Job[] = [];
+  // More wait than every worker takes next: whoever came last has the most time left.
+  const newest = rules.newestFirst && queue.length > rules.batchSize * slots.length;
   while (jobs.length < decision.count) {
-    const job = queue.peek();
+    const job = newest ? queue.peekLast() : queue.peek();
     if (job === undefined || standsAlone(job)) break;
-    jobs.push(queue.shift()!);
+    jobs.push((newest ? queue.pop() : queue.shift())!);
   }
   return { kind: 'dispatch', slot: slots[decision.slot]!, jobs, release: decision.release };
 }

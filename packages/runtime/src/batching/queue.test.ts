@@ -57,3 +57,21 @@ describe('a queue', () => {
     expect(ids(queue.drain())).toEqual(stay);
   });
 });
+
+describe('the youngest', () => {
+  it('is taken from the end, past what was removed', () => {
+    const queue = new JobQueue();
+    const jobs = [1, 2, 3, 4].map((id) => ({ id }) as Job);
+    for (const job of jobs) queue.push(job);
+    queue.remove(jobs[3]!);
+    expect(queue.peekLast()?.id).toBe(3);
+    expect(queue.pop()?.id).toBe(3);
+    expect(queue.shift()?.id).toBe(1);
+    expect(queue.length).toBe(1);
+    expect(queue.pop()?.id).toBe(2);
+    expect(queue.pop()).toBeUndefined();
+    expect(queue.peek()).toBeUndefined();
+    queue.push(jobs[0]!);
+    expect(queue.peek()?.id).toBe(1);
+  });
+});

@@ -41,6 +41,20 @@ export class JobQueue {
     return job;
   }
 
+  /** The youngest. */
+  peekLast(): Job | undefined {
+    while (this.#items.length > this.#head && this.#items.at(-1) === undefined) this.#items.pop();
+    return this.#items.length > this.#head ? this.#items.at(-1) : undefined;
+  }
+
+  pop(): Job | undefined {
+    const job = this.peekLast();
+    if (job === undefined) return undefined;
+    this.#items.pop();
+    this.#live--;
+    return job;
+  }
+
   /** @returns false when the job was not waiting here */
   remove(job: Job): boolean {
     const at = this.#items.indexOf(job, this.#head);

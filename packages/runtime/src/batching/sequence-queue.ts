@@ -8,7 +8,10 @@ export type NextBatch =
   | { readonly kind: 'wait'; readonly ms: number }
   | { readonly kind: 'idle' };
 
-export type BatchRules = Omit<PolicyInput, 'queued' | 'oldestAge' | 'slots'>;
+export type BatchRules = Omit<PolicyInput, 'queued' | 'oldestAge' | 'slots'> & {
+  /** When more wait than the workers take next, the latest goes first. */
+  readonly newestFirst?: boolean;
+};
 
 /** The members that may run now, at most one of each sequence: in a queue for each worker, and one for sequences that have none yet. */
 export class SequenceQueue {

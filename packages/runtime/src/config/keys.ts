@@ -84,6 +84,21 @@ const usedKeys: readonly KeySpec[] = [
     default: '6553500',
     unit: 'bytes',
   }),
+  key(
+    'max_body_memory',
+    integer(1, Number.MAX_SAFE_INTEGER),
+    'What the bodies of all HTTP requests that are here may take together; one more is refused with 503.',
+    { defaultDoc: 'a quarter of the memory', unit: 'bytes', from: 'onnxserve' },
+  ),
+  key('queue_full_status', choice('503', '429'), 'Status of a request that finds the queue full.', {
+    default: '503',
+    from: 'onnxserve',
+  }),
+  key('client_write_timeout', integer(0, maxSeconds), 'How long a client may take nothing of its answer. 0: for ever.', {
+    default: '60',
+    unit: 's',
+    from: 'onnxserve',
+  }),
   key('max_response_size', integer(1, maxInt), 'Largest answer of a handler.', { default: '6553500', unit: 'bytes' }),
   key('max_archive_size', integer(1, Number.MAX_SAFE_INTEGER), 'What an archive may unpack to.', {
     default: '21474836480',

@@ -7,6 +7,7 @@ import { loadFailurePolicies } from '../domain/load-failure.js';
 import { logLevels } from '../domain/log-levels.js';
 import { ConfigReader } from './config-reader.js';
 import { readGrpcListen } from './grpc-listen.js';
+import { availableMemory } from './memory.js';
 import { findKey } from './keys.js';
 import { isSelfContained, type LoadModels, parseLoadModels } from './load-models.js';
 import type { LoadedConfig, ServerConfig } from './server-config.js';
@@ -107,6 +108,9 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
     shutdownTimeout: reader.number('shutdown_timeout'),
     blacklistEnvVars: reader.regex('blacklist_env_vars'),
     snapshotMaxFiles: reader.number('snapshot_max_files'),
+    maxBodyMemory: reader.optionalNumber('max_body_memory') ?? Math.floor(availableMemory() / 4),
+    queueFullStatus: reader.choice('queue_full_status', ['503', '429']) === '429' ? 429 : 503,
+    clientWriteTimeout: reader.number('client_write_timeout'),
   };
   reader.boolean('enable_envvars_config');
   reader.boolean('use_env_allowed_urls');

@@ -42,6 +42,7 @@ export interface ModelConfig {
   readonly clientTimeoutInMills?: number;
   readonly jobQueueSize?: number;
   readonly useJobTicket?: boolean;
+  readonly newestFirstUnderLoad?: boolean;
   readonly deviceType?: 'cpu' | 'gpu';
   readonly deviceIds?: readonly number[];
   readonly parallelType?: string;

@@ -77,6 +77,13 @@ export const modelKeys: readonly ModelKeySpec[] = [
   key('clientTimeoutInMills', integer(0), '0', 'How long a request may wait and run. 0: no limit.', { unit: 'ms' }),
   key('jobQueueSize', integer(1), '`job_queue_size`', 'Requests that may wait. 0: the default.', { unit: 'requests' }),
   key('useJobTicket', boolean, 'false', 'Accept a request only when a worker is waiting for work.'),
+  key(
+    'newestFirstUnderLoad',
+    boolean,
+    'false',
+    'When more requests wait than the workers take next, hand out the latest first; with deadlines most are then answered in time instead of none.',
+    { from: 'onnxserve' },
+  ),
   key('deviceType', { kind: 'device' }, 'cpu', '`cpu` or `gpu`. A GPU that cannot be used fails the load.'),
   key('deviceIds', { kind: 'devices' }, 'all', 'List of the GPUs to use.'),
   key('continuousBatching', boolean, 'false', 'Requests join and leave a running batch.'),

@@ -130,6 +130,11 @@ export interface ServerConfig {
   readonly shutdownTimeout: number;
   readonly blacklistEnvVars: string | undefined;
   readonly snapshotMaxFiles: number;
+  /** Bytes that the bodies of all HTTP requests may take together. */
+  readonly maxBodyMemory: number;
+  readonly queueFullStatus: 429 | 503;
+  /** Seconds that a client may take nothing of its answer; 0: for ever. */
+  readonly clientWriteTimeout: number;
 }
 
 /** What TLS listeners prove themselves with: two PEM files, or a key store. */

@@ -19,6 +19,7 @@ export type ErrorCode =
   | 'UNAUTHORIZED'
   | 'MODEL_NOT_READY'
   | 'QUEUE_FULL'
+  | 'OVERLOADED'
   | 'SEQUENCE_ENDED'
   | 'DRAINING'
   | 'CANCELLED'
@@ -48,6 +49,7 @@ export type Reason =
   | 'workers-starting'
   | 'workers-too-few'
   | 'queue-full'
+  | 'memory-full'
   | 'too-many-sequences'
   | 'sequence-queue-full'
   | 'sequence-expired'
@@ -84,6 +86,7 @@ const defaultReason: Record<ErrorCode, Reason> = {
   UNAUTHORIZED: 'unauthorized',
   MODEL_NOT_READY: 'not-ready',
   QUEUE_FULL: 'queue-full',
+  OVERLOADED: 'memory-full',
   SEQUENCE_ENDED: 'sequence-lost',
   DRAINING: 'draining',
   CANCELLED: 'cancelled',

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import type { ByteBudget } from '../admission/byte-budget.js';
 import { ServeError } from '../domain/errors.js';
 
 const empty = Buffer.alloc(0);
@@ -12,6 +13,14 @@ export function hasBody(request: IncomingMessage): boolean {
   );
 }
 
+function overloaded({ limit, used }: ByteBudget): ServeError {
+  return new ServeError(
+    'OVERLOADED',
+    `The bodies of all requests that are here take ${used} of ${limit} bytes (max_body_memory), and this one does not fit besides.`,
+    { retryAfter: 1 },
+  );
+}
+
 export function tooLarge(limit: number, size?: number): ServeError {
   const got = size === undefined ? 'The request body is larger' : `The request body has ${size} bytes, more`;
   return new ServeError('PAYLOAD_TOO_LARGE', `${got} than the limit of ${limit} bytes; raise max_request_size to accept it.`);
@@ -19,9 +28,16 @@ export function tooLarge(limit: number, size?: number): ServeError {
 
 /**
  * Collects the body in one buffer. Many tiny chunks cost no more than their bytes.
- * @throws {ServeError} PAYLOAD_TOO_LARGE over the limit (the rest is read and dropped), CANCELLED when the client left half-way
+ * @param budget what all bodies together may take; whoever asks gives back what `counted` was told
+ * @throws {ServeError} PAYLOAD_TOO_LARGE over the limit and OVERLOADED over the budget (the rest is read and dropped), CANCELLED when the
+ *   client left half-way
  */
-export function readBody(request: IncomingMessage, limit: number): Promise<Buffer> | Buffer {
+export function readBody(
+  request: IncomingMessage,
+  limit: number,
+  budget?: ByteBudget,
+  counted?: (bytes: number) => void,
+): Promise<Buffer> | Buffer {
   if (!hasBody(request)) return empty;
   const length = request.headers['content-length'];
   const announced = length === undefined ? undefined : Number(length);
@@ -37,14 +53,16 @@ export function readBody(request: IncomingMessage, limit: number): Promise<Buffe
     let growing = false;
     const onData = (chunk: Buffer) => {
       const needed = size + chunk.length;
-      if (needed > limit) {
+      const fits = needed <= limit;
+      if (!fits || budget?.take(chunk.length) === false) {
         settled = true;
         held = empty;
         request.off('data', onData);
         request.resume();
-        reject(tooLarge(limit));
+        reject(fits ? overloaded(budget!) : tooLarge(limit));
         return;
       }
+      counted?.(chunk.length);
       if (size === 0) held = chunk;
       else {
         if (!growing || needed > held.length) {

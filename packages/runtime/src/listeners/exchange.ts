@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ByteBudget } from '../admission/byte-budget.js';
 import type { TokenService } from '../domain/authorization.js';
 import { type Reason, ServeError, toServeError } from '../domain/errors.js';
 import { httpEnded } from '../domain/events.js';
@@ -23,6 +24,12 @@ export interface ExchangeSettings {
   /** `[name, value, ...]` of the CORS headers; empty when not configured. */
   readonly cors: readonly string[];
   readonly maxRequestSize: number;
+  /** What the bodies of all requests may take together. */
+  readonly bodies?: ByteBudget | undefined;
+  /** What a full queue is answered with. */
+  readonly queueFullStatus?: 429 | 503;
+  /** Milliseconds that a client may take nothing of its answer. */
+  readonly writeTimeout?: number;
   readonly log: ListenerLog | undefined;
   /** Undefined: nobody needs a token. */
   readonly tokens?: TokenService | undefined;
@@ -47,6 +54,7 @@ export class Exchange {
   receivedAt = 0;
   requestBytes = 0;
   responseBytes = 0;
+  private held = 0;
   reason: Reason | undefined;
   stages: StageTimes | undefined;
   /** Headers for whatever the answer will be, `[name, value, ...]`. */
@@ -152,7 +160,8 @@ export class Exchange {
       this.break();
       return;
     }
-    const { status, type } = torchServeError(error);
+    let { status, type } = torchServeError(error);
+    if (error.code === 'QUEUE_FULL' && this.settings.queueFullStatus === 429) [status, type] = [429, 'TooManyRequestsException'];
     if (error.retryAfter !== undefined) this.extra.push('Retry-After', String(Math.max(1, Math.ceil(error.retryAfter))));
     else if (error.code === 'QUEUE_FULL') this.extra.push('Retry-After', '1');
     if (error.code === 'UNAUTHORIZED') this.extra.push('WWW-Authenticate', 'Bearer');
@@ -177,7 +186,21 @@ export class Exchange {
     throw new ServeError('METHOD_NOT_ALLOWED', `${this.method} is not allowed on ${this.path.slice(0, 200)}; it takes ${allow}.`);
   }
 
+  /** Counts bytes of its body, until it has ended. */
+  hold(bytes: number): void {
+    this.held += bytes;
+  }
+
+  /** Ends the connection when the client takes nothing of the answer for too long. */
+  limitWriting(): void {
+    const { writeTimeout } = this.settings;
+    if (writeTimeout === undefined || writeTimeout === 0 || this.response.writableFinished) return;
+    // Of the socket: it counts from the last byte that moved.
+    this.response.setTimeout(writeTimeout, () => this.break());
+  }
+
   closed(): void {
+    if (this.held > 0) this.settings.bodies?.give(this.held);
     const complete = this.response.writableFinished;
     if (!complete) {
       this.gone = true;

@@ -2,6 +2,7 @@ import { ServeError, toServeError } from '../domain/errors.js';
 import type { Envelope } from '../domain/envelope.js';
 import { type InferenceService, type PredictRequest, type RequestKind, monotonicNow } from '../domain/request.js';
 import { readBody } from './body.js';
+import { deadlineOf } from './deadline.js';
 import type { Exchange } from './exchange.js';
 import { sendReply } from './send-reply.js';
 
@@ -17,7 +18,8 @@ export interface Target {
 
 /** Reads the body once; a second call gets the same bytes. */
 export async function receive(exchange: Exchange): Promise<Buffer> {
-  const body = await readBody(exchange.request, exchange.settings.maxRequestSize);
+  const { maxRequestSize, bodies } = exchange.settings;
+  const body = await readBody(exchange.request, maxRequestSize, bodies, (bytes) => exchange.hold(bytes));
   exchange.receivedAt = monotonicNow();
   exchange.requestBytes = body.length;
   return body;
@@ -26,7 +28,9 @@ export async function receive(exchange: Exchange): Promise<Buffer> {
 export async function predict(exchange: Exchange, inference: InferenceService, target: Target, received?: Buffer): Promise<void> {
   const { model, version, kind, urlPath, query, queryIsInput, envelope } = target;
   let body: Buffer;
+  let deadline: number | undefined;
   try {
+    deadline = deadlineOf(exchange);
     body = received ?? (await receive(exchange));
   } catch (error) {
     const refusal = toServeError(error);
@@ -46,6 +50,7 @@ export async function predict(exchange: Exchange, inference: InferenceService, t
     ...(envelope === undefined ? {} : { envelope }),
     body,
     receivedAt: exchange.receivedAt,
+    ...(deadline === undefined ? {} : { deadline }),
     client: exchange,
   };
   await sendReply(exchange, await inference.predict(request));

@@ -36,6 +36,7 @@ async function sendWhole(exchange: Exchange, reply: PredictReply, whole: Buffer)
   exchange.response.writeHead(status, headers);
   exchange.responseBytes = body.length;
   exchange.response.end(body);
+  if (exchange.response.writableLength > 0) exchange.limitWriting();
 }
 
 async function sendStream(exchange: Exchange, reply: PredictReply, stream: AsyncIterable<Buffer>): Promise<void> {
@@ -83,11 +84,14 @@ async function writable(exchange: Exchange): Promise<void> {
   const { response } = exchange;
   if (response.destroyed || !response.writableNeedDrain) return;
   const stop = new AbortController();
+  exchange.limitWriting();
   try {
     await Promise.race([once(response, 'drain', { signal: stop.signal }), once(response, 'close', { signal: stop.signal })]);
   } catch (error) {
     throw new ServeError('CANCELLED', 'The client left while its answer was being sent.', { cause: error });
   } finally {
     stop.abort();
+    // What takes long from here on is the model.
+    if (!response.destroyed) response.setTimeout(0);
   }
 }

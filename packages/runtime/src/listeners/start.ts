@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { ListenAddress, ServerConfig } from '../config/server-config.js';
 import type { LogLevels } from '../domain/log-levels.js';
+import { ByteBudget } from '../admission/byte-budget.js';
 import type { TokenService } from '../domain/authorization.js';
 import type { InferenceService } from '../domain/request.js';
 import type { ManagementService } from '../serving/management-service.js';
@@ -65,6 +66,9 @@ export async function startListeners(options: ListenersOptions): Promise<Listene
     maxRequestSize: config.maxRequestSize,
     log: options.log,
     tokens: options.tokens,
+    bodies: new ByteBudget(config.maxBodyMemory),
+    queueFullStatus: config.queueFullStatus,
+    writeTimeout: config.clientWriteTimeout * 1000,
     draining: false,
   };
   const limits = { ...defaultLimits, ...options.limits };

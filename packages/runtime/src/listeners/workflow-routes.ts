@@ -1,6 +1,7 @@
 import { ServeError } from '../domain/errors.js';
 import { queryPairs } from '../protocol/torchserve/path.js';
 import type { WorkflowService } from '../serving/workflows/workflow-service.js';
+import { deadlineOf } from './deadline.js';
 import type { Exchange } from './exchange.js';
 import { listOptions } from './management-parameters.js';
 import { receive } from './predict.js';
@@ -42,6 +43,7 @@ export async function predictWorkflow(exchange: Exchange, name: string, workflow
   workflows.describe(name);
   if (exchange.method === 'OPTIONS')
     throw new ServeError('METHOD_NOT_ALLOWED', 'A workflow has no description; GET /workflows/NAME on the management API has.');
+  const deadline = deadlineOf(exchange);
   const body = await receive(exchange);
   const reply = await workflows.predict(name, {
     id: exchange.id,
@@ -50,6 +52,7 @@ export async function predictWorkflow(exchange: Exchange, name: string, workflow
     query: queryPairs(exchange.search),
     body,
     receivedAt: exchange.receivedAt,
+    ...(deadline === undefined ? {} : { deadline }),
     client: exchange,
   });
   await sendReply(exchange, reply);

@@ -73,6 +73,7 @@ export class ServedModel {
       maxBatchDelay: settings.delayIsExplicit ? settings.maxBatchDelay : undefined,
       jobQueueSize: settings.jobQueueSize,
       useJobTicket: settings.useJobTicket,
+      newestFirst: archive.config.newestFirstUnderLoad ?? false,
       clientTimeout: settings.clientTimeoutInMills,
       sequences: settings.sequences,
     });

@@ -29,6 +29,7 @@ const rows: Record<ErrorCode, GrpcStatusName> = {
   QUEUE_FULL: 'UNAVAILABLE',
   // Not to be repeated alone: the client begins its sequence anew.
   SEQUENCE_ENDED: 'ABORTED',
+  OVERLOADED: 'UNAVAILABLE',
   DRAINING: 'UNAVAILABLE',
   CANCELLED: 'CANCELLED',
   DEADLINE_EXCEEDED: 'DEADLINE_EXCEEDED',

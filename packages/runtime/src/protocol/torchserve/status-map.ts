@@ -29,6 +29,7 @@ const rows: Record<ErrorCode, ErrorRow> = {
   MODEL_NOT_READY: { status: 503, type: 'ServiceUnavailableException' },
   QUEUE_FULL: { status: 503, type: 'ServiceUnavailableException' },
   SEQUENCE_ENDED: { status: 503, type: 'ServiceUnavailableException' },
+  OVERLOADED: { status: 503, type: 'ServiceUnavailableException' },
   DRAINING: { status: 503, type: 'ServiceUnavailableException' },
   // Nobody is left to read it; the status is for logs and metrics.
   CANCELLED: { status: 499, type: 'ClientClosedRequestException' },
