@@ -85,6 +85,20 @@ describe('a directory made by the real archivers', () => {
     expect(notes.join('\n')).not.toMatch(/explain_handle|Fake|base64|logging/);
   });
 
+  it('says where handlers with sequences find what they use', async () => {
+    await writeZip(join(folder, 'site/model-store/turns.mar'), {
+      'MAR-INF/MANIFEST.json': manifest({ modelName: 'turns', handler: 'turns.py:Turns', configFile: 'model-config.yaml' }),
+      'turns.py':
+        'class Turns:\n    def handle(self, data, context):\n        return [context.get_sequence_id(0), context.cache]\n',
+      'model-config.yaml': 'sequenceBatching: true\ncontinuousBatching: true\n',
+    });
+    const { notes, message } = about(await reportOf(), 'turns.mar')!;
+    expect(message).toBe('model "turns" version 1.0 needs a TypeScript handler');
+    expect(notes).toContain('turns.py: class Turns defines handle');
+    for (const word of ['startSequence', '`step`', 'request.sequence?.id', 'ctx.sequence.state'])
+      expect(notes.join('\n')).toContain(word);
+  });
+
   it.each([
     ['digits.mar', ['from net import Net', 'weights_only=True', 'dynamo=True'], 'python3 moved/digits/export.py'],
     ['script.mar', ['torch.jit.load("script.pt"', 'dynamo=False'], 'python3 moved/script/export.py'],

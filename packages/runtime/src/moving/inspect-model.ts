@@ -226,6 +226,9 @@ async function sharedNotes(root: string, { runtime, model }: Manifest, name: str
   const { problems, config } = parseModelConfig(text, model.configFile, name);
   for (const { where, message } of problems)
     notes.push(where === undefined || message.startsWith(where) ? message : `${where}: ${message}`);
+  if (config.sequenceBatching === true)
+    notes.push('sequenceBatching: a handler keeps the state of a sequence in `startSequence`, see docs/sequences.md');
+  if (config.continuousBatching === true) notes.push('continuousBatching: such a handler has `step`, see docs/sequences.md');
   if ('torchrun' in config.free || /^(pp|tp|pptp|custom)$/.test(config.parallelType ?? ''))
     notes.push('its workers shared the model over several GPUs; here the whole model has to fit one device');
   return notes;

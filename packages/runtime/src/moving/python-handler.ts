@@ -52,7 +52,7 @@ const idioms: ReadonlyArray<readonly [pattern: RegExp, python: string, typescrip
   [/\bset_response_content_type\b/, 'context.set_response_content_type', '`ctx.response.contentType(type)`'],
   [/\bget_request_header\b|\bget_all_request_header\b/, 'context.get_request_header', "`request.headers['name']`"],
   [/\bget_request_id\b|\brequest_ids\b/, 'context.get_request_id', '`ctx.request.id`'],
-  [/\bget_sequence_id\b/, 'context.get_sequence_id', 'the sequence of a request, see docs/handler-guide.md'],
+  [/\bget_sequence_id\b/, 'context.get_sequence_id', '`request.sequence?.id`, see docs/sequences.md'],
   [
     /\.add_(?:counter|metric|time|size|percent|error)\s*\(/,
     'context.metrics.add_…',
@@ -65,7 +65,11 @@ const idioms: ReadonlyArray<readonly [pattern: RegExp, python: string, typescrip
     '`ctx.model.path(file)`, `.json(file)`, `.text(file)`, `.bytes(file)`',
   ],
   [/\bgpu_id\b/, 'system_properties["gpu_id"]', '`ctx.device`; the server places the model'],
-  [/\bcache\b.*\bcontext\b|\bcontext\.cache\b/, 'context.cache', 'what `load` returned: `ctx.state`'],
+  [
+    /\bcache\b.*\bcontext\b|\bcontext\.cache\b/,
+    'context.cache',
+    '`ctx.state`, what `load` returned; of a sequence `ctx.sequence.state`, see docs/sequences.md',
+  ],
   [/\btorch\.compile\b/, 'torch.compile', 'nothing; onnxruntime optimises the graph when it loads it'],
 ];
 
