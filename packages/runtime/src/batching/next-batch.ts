@@ -2,7 +2,7 @@ import { monotonicNow } from '../domain/request.js';
 import type { Job, Slot } from './job.js';
 import { decide } from './policy.js';
 import type { JobQueue } from './queue.js';
-import type { BatchRules, NextBatch, SequenceQueue } from './sequence-queue.js';
+import { type BatchRules, type NextBatch, policyInput, type SequenceQueue } from './sequence-queue.js';
 
 const idle: NextBatch = { kind: 'idle' };
 
@@ -27,12 +27,8 @@ export function nextBatch(
   }
   if (members !== undefined) return members.next(slots, now, rules);
   if (oldest === undefined) return idle;
-  const decision = decide({
-    ...rules,
-    queued: queue.length,
-    oldestAge: (now - oldest.enqueuedAt) / 1e6,
-    slots: slots.map((slot) => ({ items: slot.jobs.size })),
-  });
+  const loads = slots.map((slot) => ({ items: slot.jobs.size }));
+  const decision = decide(policyInput(rules, queue.length, (now - oldest.enqueuedAt) / 1e6, loads));
   if (decision.kind !== 'dispatch') return decision;
   const jobs: Job[] = [];
   // More wait than every worker takes next: whoever came last has the most time left.

@@ -1,5 +1,5 @@
 import type { Job, Sequence, Slot } from './job.js';
-import { decide, type PolicyInput, type Release } from './policy.js';
+import { decide, type PolicyInput, type Release, type SlotLoad } from './policy.js';
 import { JobQueue } from './queue.js';
 
 export type NextBatch =
@@ -49,7 +49,7 @@ export class SequenceQueue {
       const oldest = queue?.peek();
       if (queue === undefined || oldest === undefined) continue;
       const oldestAge = (now - oldest.enqueuedAt) / 1e6;
-      const decision = decide({ ...rules, queued: queue.length, oldestAge, slots: [{ items: slot.jobs.size }] });
+      const decision = decide(policyInput(rules, queue.length, oldestAge, [{ items: slot.jobs.size }]));
       if (decision.kind === 'wait') wait = Math.min(wait, decision.ms);
       if (decision.kind !== 'dispatch') continue;
       const jobs = Array.from({ length: decision.count }, () => queue.shift()!);
@@ -87,4 +87,10 @@ export class SequenceQueue {
     if (queue === undefined) this.#queues.set(slot, (queue = new JobQueue()));
     return queue;
   }
+}
+
+/** Spelt out: spreading an object costs more than everything else that is done for a request here. */
+export function policyInput(rules: BatchRules, queued: number, oldestAge: number, slots: readonly SlotLoad[]): PolicyInput {
+  const { batchSize, maxBatchDelay, wholeBatch, prefetch, continuous } = rules;
+  return { queued, oldestAge, batchSize, maxBatchDelay, wholeBatch, prefetch, continuous, slots };
 }

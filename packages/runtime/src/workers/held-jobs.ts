@@ -65,9 +65,8 @@ export class HeldJobs {
       const { id, kind, rawHeaders, urlPath, query, queryIsInput, body, parts, envelope, receivedAt } = job.request;
       this.#byId.set(job.id, job);
       bodies.push(body);
-      const deadline = job.deadline === undefined ? {} : { deadline: job.deadline };
-      const sequence = job.sequence === undefined ? {} : { sequence: wireSequence(job.sequence, job.request.sequence) };
       const { length } = body;
+      const sequence = job.sequence && wireSequence(job.sequence, job.request.sequence);
       return {
         job: job.id,
         id,
@@ -80,8 +79,8 @@ export class HeldJobs {
         parts,
         envelope,
         receivedAt,
-        ...deadline,
-        ...sequence,
+        deadline: job.deadline,
+        sequence,
       };
     });
     this.#options.send({ type: 'batch', batch: this.#nextBatch++, items }, bodies);

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { SequenceEndReason } from '@onnxserve/handler-kit';
 import type { Batcher } from '../batching/batcher.js';
 import type { Job, Slot } from '../batching/job.js';
-import { handlerMetric, workerChanged, workerLog } from '../domain/events.js';
+import { handlerMetric, workerChanged } from '../domain/events.js';
 import type { LoadFailurePolicy } from '../domain/load-failure.js';
 import type { LogLevels } from '../domain/log-levels.js';
 import { ServeError } from '../domain/errors.js';
@@ -10,6 +10,7 @@ import type { FromWorker, LoadedInfo, LoadSpec } from '../ipc/messages.js';
 import { Failures } from './failures.js';
 import { HeldJobs, toError } from './held-jobs.js';
 import { ResponseTimer } from './response-timer.js';
+import { WorkerOutput } from './worker-output.js';
 import type { SpawnOptions, SpawnWorker, WorkerProcess } from './worker-process.js';
 
 export type WorkerState =
@@ -53,7 +54,6 @@ export interface PlaceFacts {
   readonly downSince: number;
 }
 
-const STDERR_LINES = 20;
 /** One worker of a model: a place that a process fills, and is refilled by the back-off ladder when the process fails. */
 export class Worker implements Slot {
   readonly workerId: string;
@@ -66,13 +66,13 @@ export class Worker implements Slot {
   readonly #options: WorkerOptions;
   readonly #held: HeldJobs;
   readonly #silence: ResponseTimer;
+  readonly #output: WorkerOutput;
   #wholeBatch = true;
   #state: WorkerState = { at: 'stopped' };
   #spare: boolean;
   /** The queue knows it. */
   #attached = false;
   readonly #failures: Failures;
-  #stderr: string[] = [];
   #timer: NodeJS.Timeout | undefined;
   /** The present run of failures began with the death of a worker that had loaded. */
   #served = false;
@@ -83,6 +83,7 @@ export class Worker implements Slot {
     this.#spare = options.spare ?? false;
     this.#failures = new Failures(options.maxRetryTimeout, options.onLoadFailure, Date.now());
     this.workerId = options.id;
+    this.#output = new WorkerOutput(options.id, options.spec);
     this.#held = new HeldJobs({
       batcher: options.batcher,
       slot: this,
@@ -190,11 +191,11 @@ export class Worker implements Slot {
 
   start(): void {
     const { spawn, spawnOptions, spec, startupTimeout } = this.#options;
-    this.#stderr = [];
+    this.#output.begin();
     const process = spawn(spawnOptions, {
       message: (message, blob) => this.#receive(message, blob),
       exit: (code, signal) => this.#exited(code, signal),
-      line: (stream, line) => this.#line(stream, line),
+      line: (stream, line) => this.#output.line(stream, line),
     });
     this.#enter({ at: 'starting', process, since: Date.now() });
     this.tellLogLevel();
@@ -286,7 +287,7 @@ export class Worker implements Slot {
       case 'failed': {
         const { error } = message;
         this.lastError = toError(error);
-        this.#log('error', 'log', this.#failures.shown(error));
+        this.#output.log('error', 'log', this.#failures.shown(error));
         if ('process' in this.#state) this.#state.process.kill('SIGKILL');
         return;
       }
@@ -297,7 +298,7 @@ export class Worker implements Slot {
         }
         return;
       case 'log':
-        this.#log(message.level, 'log', message.message, message.fields);
+        this.#output.log(message.level, 'log', message.message, message.fields);
         return;
       case 'results':
         this.#failures.answered = true;
@@ -327,7 +328,7 @@ export class Worker implements Slot {
     this.#wholeBatch = info.wholeBatch;
     const { threads, threadsFrom } = this.#options.spec;
     const load = `loaded in ${Math.round(info.loadMs)} ms`;
-    this.#log('info', 'log', `${load}, a run uses ${threads} ${threads === 1 ? 'thread' : 'threads'} (${threadsFrom})`);
+    this.#output.log('info', 'log', `${load}, a run uses ${threads} ${threads === 1 ? 'thread' : 'threads'} (${threadsFrom})`);
     this.#serve();
   }
 
@@ -350,7 +351,7 @@ export class Worker implements Slot {
       'RESPONSE_TIMEOUT',
       `Model "${spec.name}" gave no answer within ${responseTimeout} s (responseTimeout); its worker is replaced.`,
     );
-    this.#log('error', 'log', error.message);
+    this.#output.log('error', 'log', error.message);
     // Before anything goes back to the queue, or it would be handed to the same process again.
     this.accepting = false;
     this.#held.blame(error);
@@ -364,7 +365,7 @@ export class Worker implements Slot {
     const { batcher, spec } = this.#options;
     const before = this.#state;
     const how = signal === null ? `exit code ${code}` : `signal ${signal}`;
-    const tail = this.#stderr.slice(-3).join(' | ').slice(0, 500);
+    const { tail } = this.#output;
     const died = new ServeError('WORKER_DIED', `Worker died (${how}) while it ran this request of model "${spec.name}".`, {
       reason: signal === 'SIGKILL' || code === 137 ? 'host-out-of-memory' : 'worker-died',
     });
@@ -384,7 +385,7 @@ export class Worker implements Slot {
       { reason: 'worker-died' },
     );
     if (before.at === 'ready')
-      this.#log('error', 'log', `worker ${this.workerId} ended with ${how}${tail === '' ? '' : `: ${tail}`}`);
+      this.#output.log('error', 'log', `worker ${this.workerId} ended with ${how}${tail === '' ? '' : `: ${tail}`}`);
     const now = Date.now();
     const next = this.#failures.ended(before.at === 'ready' ? before.since : undefined, now);
     if (before.at === 'ready') this.#served = true;
@@ -417,32 +418,5 @@ export class Worker implements Slot {
       });
     }
     this.#options.changed(this);
-  }
-
-  #line(stream: 'stdout' | 'stderr', line: string): void {
-    if (stream === 'stderr') {
-      this.#stderr.push(line);
-      if (this.#stderr.length > STDERR_LINES) this.#stderr.shift();
-    }
-    this.#log(stream === 'stdout' ? 'info' : 'warn', stream, line);
-  }
-
-  #log(
-    level: 'debug' | 'info' | 'warn' | 'error',
-    stream: 'stdout' | 'stderr' | 'log',
-    message: string,
-    fields?: Readonly<Record<string, unknown>>,
-  ): void {
-    if (!workerLog.active) return;
-    const { name, version } = this.#options.spec;
-    workerLog.publish({
-      model: name,
-      version,
-      workerId: this.workerId,
-      level,
-      stream,
-      message,
-      ...(fields === undefined ? {} : { fields }),
-    });
   }
 }
