@@ -295,7 +295,7 @@ describe('TLS', () => {
     [
       "another key's certificate",
       async () => files('other', { key: makeCertificate().key, certificate: own.certificate }),
-      /other\.key is not the key of the certificate/,
+      /other\.key is not the key of the first certificate/,
     ],
     ['a wrong password', async () => ({ keystore: join(folder, 'keys.p12'), keystore_pass: 'wrong' }), /the password is wrong/],
   ])('does not start with %s', async (_, more, message) => {

@@ -171,7 +171,12 @@ function addSnapshot(
     tell('the snapshot of the last run is not used, since --models says what to load');
     return;
   }
-  const same = (key: string) => (values.get(key)?.original ?? values.get(key)?.text) === found.properties.get(key)?.value;
+  const setting = (key: string) => argv.overrides?.[key] ?? values.get(key)?.text;
+  const byEnvironment = setting('enable_envvars_config')?.trim().toLowerCase() === 'true';
+  const same = (key: string) => {
+    const fromEnvironment = byEnvironment ? env[environmentName(key)] || undefined : undefined;
+    return (fromEnvironment ?? values.get(key)?.original ?? values.get(key)?.text) === found.properties.get(key)?.value;
+  };
   if (hasFile && !(same('load_models') && same('models'))) {
     tell('the snapshot of the last run is not used, since config.properties asks for other models than it did then');
     return;

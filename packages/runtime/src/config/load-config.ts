@@ -143,7 +143,9 @@ function snapshotValues(
   { modelStore, workflowStore }: ServerConfig,
   tsConfigFile: string | undefined,
 ): Map<string, string> {
-  const kept = [...values].filter(([key]) => !ownKeys.has(key) && findKey(key)?.secret !== true);
+  // What --models asks for holds for one run; the models that came of it are in the snapshot anyway.
+  const once = (key: string, { origin }: SourcedText) => key === 'load_models' && origin.source === 'command line';
+  const kept = [...values].filter(([key, value]) => !ownKeys.has(key) && findKey(key)?.secret !== true && !once(key, value));
   return new Map([
     ...kept.map(([key, { text, original }]) => [key, original ?? text] as const),
     ...(modelStore === undefined ? [] : [['model_store', modelStore] as const]),

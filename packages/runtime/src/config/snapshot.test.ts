@@ -95,6 +95,20 @@ describe('a start without a named configuration', () => {
     expect(messages(changed)).toContainEqual(expect.stringContaining('config.properties asks for other models than it did then'));
   });
 
+  it('counts what the environment asks for as asked for', () => {
+    snapshot('20261130000000001-shutdown.cfg', { model_store: 'store', load_models: 'kit.mar' });
+    writeFileSync(join(cwd, 'config.properties'), 'model_store=store\nenable_envvars_config=true\n');
+    expect(load({}, { TS_LOAD_MODELS: 'kit.mar' }).config).toMatchObject({ modelsFromSnapshot: true });
+    expect(load({}, { TS_LOAD_MODELS: 'other.mar' }).config).toMatchObject({ loadModels: [{ url: 'other.mar' }] });
+  });
+
+  it('finds the models of a run that --models began, where the file asks for none', () => {
+    writeFileSync(join(cwd, 'config.properties'), 'model_store=store\n');
+    const { snapshotValues = new Map<string, string>() } = load({ models: ['kit.mar'] });
+    snapshot('20261130000000001-shutdown.cfg', Object.fromEntries(snapshotValues));
+    expect(load().config).toMatchObject({ modelsFromSnapshot: true, loadModels: [{ url: 'kit.mar' }] });
+  });
+
   it.each<[string, CommandLineFlags, NodeJS.ProcessEnv]>([
     ['--no-config-snapshots', { ncs: true, modelStore: 'store' }, {}],
     ['--ts-config', { tsConfig: 'own.properties' }, {}],

@@ -28,6 +28,9 @@ beforeAll(async () => {
   const key = createPrivateKey(readFileSync(join(folder, 'rsa-key.pem')));
   writeFileSync(join(folder, 'locked.pem'), key.export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'x' }));
   writeFileSync(join(folder, 'text.pem'), 'hello');
+  const [rsa, ec] = ['rsa.pem', 'ec.pem'].map((file) => readFileSync(join(folder, file), 'utf8'));
+  writeFileSync(join(folder, 'wrong-order.pem'), `${rsa}${ec}`);
+  writeFileSync(join(folder, 'marked.pem'), `\uFEFF${ec}${rsa}`);
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -55,10 +58,13 @@ describe('key stores', () => {
 describe('PEM files', () => {
   it('are read and fit', async () => {
     expect((await pem('ec.pem', 'ec-key.pem')).key).toContain('PRIVATE KEY');
+    // With a byte order mark and the certificates that vouch for it.
+    expect((await pem('marked.pem', 'ec-key.pem')).certificate).toMatch(/^-----BEGIN/);
   });
 
   it.each([
-    ['rsa.pem', 'ec-key.pem', /ec-key\.pem is not the key of the certificate in certificate_file=/],
+    ['rsa.pem', 'ec-key.pem', /ec-key\.pem is not the key of the first certificate in certificate_file=.*rsa\.pem, CN=/],
+    ['wrong-order.pem', 'ec-key.pem', /the first certificate in .*, CN=.*; those that vouch for it come after it/],
     ['text.pem', 'rsa-key.pem', /certificate_file=.*text\.pem holds no certificate/],
     ['rsa.pem', 'text.pem', /private_key_file=.*text\.pem cannot be used: it holds no private key/],
     ['rsa.pem', 'locked.pem', /its key has a password/],

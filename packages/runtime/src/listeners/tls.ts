@@ -26,7 +26,9 @@ export async function readTls(config: TlsConfig, now: Date = new Date()): Promis
     read('certificate_file', certificateFile),
     read('private_key_file', privateKeyFile),
   ]);
-  const material = { certificate: certificate.toString('latin1'), key: key.toString('latin1') };
+  // The mark that some editors put in front would hide the first certificate.
+  const text = (bytes: Buffer) => bytes.toString('latin1').replace(/^\u00ef\u00bb\u00bf/, '');
+  const material = { certificate: text(certificate), key: text(key) };
   return check(material, `certificate_file=${certificateFile}`, `private_key_file=${privateKeyFile}`, now);
 }
 
@@ -77,7 +79,9 @@ function check(material: TlsMaterial, certificateFrom: string, keyFrom: string, 
     throw new ListenError(`${keyFrom} cannot be used: ${why}.`, { cause: error });
   }
   if (!certificate.checkPrivateKey(key))
-    throw new ListenError(`${keyFrom} is not the key of the certificate in ${certificateFrom}.`);
+    throw new ListenError(
+      `${keyFrom} is not the key of the first certificate in ${certificateFrom}, ${certificate.subject.replaceAll('\n', ', ')}; those that vouch for it come after it.`,
+    );
   if (new Date(certificate.validTo) < now) {
     throw new ListenError(`The certificate in ${certificateFrom} has expired (${certificate.validTo}); clients would refuse it.`);
   }
