@@ -340,6 +340,21 @@ describe('the worker', () => {
     expect(outcomes).toEqual({ a1: 'worker-died', b1: 'ok', b2: 'ok' });
   });
 
+  it('a sequence that waited for a full one goes to another', async () => {
+    const { batcher, submit, outcomes } = make({ maxNumSequence: 3 }, { batchSize: 1 });
+    const slot = new FakeSlot();
+    batcher.attach(slot);
+    for (const id of ['a', 'b', 'c']) submit(`${id}1`, { id });
+    expect(slot.jobs.size).toBe(2);
+    die(batcher, slot, ['a1']);
+    const next = new FakeSlot();
+    batcher.attach(next);
+    expect(next.batches.flat().toSorted()).toEqual(['b1', 'c1']);
+    for (const id of ['b1', 'c1']) answer(batcher, next, id);
+    await settle();
+    expect(outcomes).toEqual({ a1: 'worker-died', b1: 'ok', c1: 'ok' });
+  });
+
   it('that is to stop keeps its sequences until they end and gets no new ones', () => {
     const { batcher, submit } = make({ maxNumSequence: 9 });
     const slot = new FakeSlot();
