@@ -17,6 +17,8 @@ export interface ServerOptions {
   readonly args?: readonly string[];
   /** True: start-up models may fail; `failures` tells which. */
   readonly mayFail?: boolean;
+  /** `listening`: does not wait for the start-up models. Default `ready`. */
+  readonly at?: 'listening' | 'ready';
 }
 
 /** A worker as describe shows it. */
@@ -58,6 +60,10 @@ export interface TestServer {
   /** Waits until the model has as many ready workers as asked, its minWorkers by default. */
   untilReady(model: string, workers?: number): Promise<Model>;
   addModel(name: string, options: MarOptions): Promise<void>;
+  /** The process of the front. */
+  readonly pid: number;
+  /** Its exit code, or the signal that ended it, when it ends. */
+  readonly exit: Promise<number | string | null>;
   /** Ends it and waits for that. @returns the exit code, or the signal that ended it */
   stop(): Promise<number | string | null>;
 }
@@ -122,11 +128,11 @@ interface Announcement {
 }
 
 /** Waits for the line that tells the addresses, printed when every start-up model has been loaded. */
-async function announced({ child, output, exit }: Started): Promise<Announcement> {
+async function announced({ child, output, exit }: Started, event: string): Promise<Announcement> {
   const line = new Promise<Announcement>((resolve) => {
     const look = () => {
       const complete = output().split('\n').slice(0, -1);
-      const found = complete.find((text) => text.startsWith('{"event":"ready"'));
+      const found = complete.find((text) => text.startsWith(`{"event":"${event}"`));
       if (found === undefined) return;
       child.stdout?.off('data', look);
       resolve(JSON.parse(found) as Announcement);
@@ -152,7 +158,7 @@ export async function startServer(options: ServerOptions): Promise<TestServer> {
     return code;
   };
   try {
-    const { failures = [], ...addresses } = await announced(started);
+    const { failures = [], ...addresses } = await announced(started, options.at ?? 'ready');
     const { management } = addresses;
     if (failures.length > 0 && options.mayFail !== true)
       throw new Error(`start-up models failed: ${JSON.stringify(failures)}\n${output()}`);
@@ -171,7 +177,7 @@ export async function startServer(options: ServerOptions): Promise<TestServer> {
         return ready >= (workers ?? found.minWorkers) ? found : undefined;
       }, `${model} is ready`);
     const addModel = async (name: string, mar: MarOptions) => void (await makeMar(store, name, mar));
-    return { ...addresses, store, failures, logs: output, describe, untilReady, addModel, stop };
+    return { ...addresses, store, failures, logs: output, pid: child.pid ?? 0, exit, describe, untilReady, addModel, stop };
   } catch (error) {
     await stop();
     throw error;

@@ -162,9 +162,11 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       () => void openRest().catch(failed),
     );
   };
+  models.startup.running = true;
   const loaded = loadStartupModels(models, config, resolveWorkersDefault(config, cpus), options.progress).then(
     async (failures) => {
-      for (const failure of failures) logger.error(failure);
+      models.startup.running = false;
+      if (phase === 'loading') for (const failure of failures) logger.error(failure);
       if (phase === 'loading') {
         phase = 'serving';
         snapshots?.start();

@@ -35,6 +35,8 @@ export interface ExchangeSettings {
   readonly tokens?: TokenService | undefined;
   /** True from the beginning of a shutdown: answers close their connection. */
   draining: boolean;
+  /** Exchanges that are not over. */
+  open: number;
 }
 
 const owner = Symbol('exchange');
@@ -77,6 +79,7 @@ export class Exchange {
     this.path = path;
     this.search = search;
     this.remote = httpEnded.active ? `${request.socket.remoteAddress ?? ''}:${request.socket.remotePort ?? ''}` : '';
+    settings.open++;
     (response as Owned)[owner] = this;
     response.once('close', onClose);
   }
@@ -200,6 +203,7 @@ export class Exchange {
   }
 
   closed(): void {
+    this.settings.open--;
     if (this.held > 0) this.settings.bodies?.give(this.held);
     const complete = this.response.writableFinished;
     if (!complete) {

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { ListenAddress, ServerConfig } from '../config/server-config.js';
 import type { LogLevels } from '../domain/log-levels.js';
@@ -44,10 +45,13 @@ export interface Listeners {
   drain(): void;
   /**
    * Stops listening and waits for what is in flight, at most so many milliseconds.
-   * @returns connections that were cut then
+   * @returns requests that were cut then
    */
   close(timeoutMs: number): Promise<number>;
 }
+
+/** How often a listener that closes looks whether its requests are over. */
+const LOOK_MS = 50;
 
 const keys: Record<ListenerName, string> = {
   inference: 'inference_address',
@@ -70,6 +74,7 @@ export async function startListeners(options: ListenersOptions): Promise<Listene
     queueFullStatus: config.queueFullStatus,
     writeTimeout: config.clientWriteTimeout * 1000,
     draining: false,
+    open: 0,
   };
   const limits = { ...defaultLimits, ...options.limits };
   const all: Part[] = [
@@ -121,24 +126,19 @@ export async function startListeners(options: ListenersOptions): Promise<Listene
     drain,
     async close(timeoutMs) {
       drain();
-      const cut = await Promise.all(servers.map((server) => closeWithin(server, timeoutMs)));
-      return cut.reduce((sum, connections) => sum + connections, 0);
+      const closed = Promise.all(servers.map((server) => server.close()));
+      const until = performance.now() + timeoutMs;
+      while (settings.open > 0 && performance.now() < until) await pause(LOOK_MS);
+      const cut = settings.open;
+      // What is left has no request: a head that never came, or a connection that was opened and not used.
+      const rest = setTimeout(() => {
+        for (const server of servers) server.server.closeAllConnections();
+      }, LOOK_MS);
+      await closed;
+      clearTimeout(rest);
+      return cut;
     },
   };
-}
-
-/** @returns connections that had to be cut */
-async function closeWithin(server: FastifyInstance, timeoutMs: number): Promise<number> {
-  let cut = 0;
-  const timer = setTimeout(() => {
-    server.server.getConnections((_, count) => {
-      cut = count;
-      server.server.closeAllConnections();
-    });
-  }, timeoutMs);
-  await server.close();
-  clearTimeout(timer);
-  return cut;
 }
 
 function groupByAddress(parts: readonly Part[], config: ServerConfig): Part[][] {

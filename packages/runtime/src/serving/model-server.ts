@@ -21,6 +21,7 @@ import type {
 import { type ModelReadiness, type Phase, type Readiness, serverReadiness } from './readiness.js';
 import { customizedDescription } from './customized-description.js';
 import { publishRefusal } from './publish-refusal.js';
+import { StartupRecord } from './startup-record.js';
 import { pageOf } from './page.js';
 import { ServedModel } from './served-model.js';
 
@@ -56,8 +57,7 @@ export class ModelServer implements ManagementService, InferenceService {
   #draining: ServeError | undefined;
   /** Readiness is false for good; requests are still taken. */
   #leaving = false;
-  /** Start-up models that could not even be registered: a server without them must not look fine. */
-  readonly #notRegistered: Array<Health['problems'][number] & { readonly url: string }> = [];
+  readonly startup = new StartupRecord();
 
   constructor(options: ModelServerOptions) {
     this.#options = options;
@@ -65,11 +65,6 @@ export class ModelServer implements ManagementService, InferenceService {
     options.logLevels?.watch(() => {
       for (const { pool } of this.models) for (const worker of pool.workers) worker.tellLogLevel();
     });
-  }
-
-  /** Urls of the start-up models that could not be registered. */
-  get notRegistered(): readonly string[] {
-    return this.#notRegistered.map(({ url }) => url);
   }
 
   isDefault(model: ServedModel): boolean {
@@ -84,6 +79,7 @@ export class ModelServer implements ManagementService, InferenceService {
     let model: ServedModel;
     try {
       if (this.#draining !== undefined && request.admitted !== true) throw this.#draining;
+      if (this.startup.running) this.startup.check(request.modelName, this.#table.find(request.modelName, request.modelVersion));
       model = this.#table.get(request.modelName, request.modelVersion);
     } catch (error) {
       const refusal = toServeError(error);
@@ -138,14 +134,9 @@ export class ModelServer implements ManagementService, InferenceService {
     try {
       return await this.#registerAtStartup(startup);
     } catch (error) {
-      const { reason, message } = toServeError(error);
-      this.#notRegistered.push({
-        url: startup.url,
-        model: startup.modelName ?? startup.url,
-        reason,
-        message: `${startup.url}: ${message}`,
-      });
-      if (this.#options.config.onLoadFailure === 'exit') this.#options.fatal?.(`${startup.url}: ${message}`);
+      this.startup.failed(startup, error);
+      if (this.#options.config.onLoadFailure === 'exit')
+        this.#options.fatal?.(this.startup.notRegistered.at(-1)?.message ?? startup.url);
       throw error;
     }
   }
@@ -276,7 +267,7 @@ export class ModelServer implements ManagementService, InferenceService {
       const message = `Model "${name}" version ${version} has ${healthy} of ${pool.min} workers${error === undefined ? '' : `: ${error.message}`}`;
       return [{ model: name, reason: error?.reason ?? 'worker-died', message }];
     });
-    problems.push(...this.#notRegistered.map(({ model, reason, message }) => ({ model, reason, message })));
+    problems.push(...this.startup.notRegistered.map(({ model, reason, message }) => ({ model, reason, message })));
     return { healthy: problems.length === 0, problems };
   }
 
@@ -290,7 +281,7 @@ export class ModelServer implements ManagementService, InferenceService {
       counted: this.models
         .filter(({ loadedAtStartup, hasServed }) => loadedAtStartup || hasServed)
         .map((it) => it.readiness(now)),
-      notRegistered: this.#notRegistered.map(({ message }) => message),
+      notRegistered: this.startup.notRegistered.map(({ message }) => message),
     });
   }
 

@@ -81,6 +81,9 @@ export class ServedModel {
     const pool = () => this.pool;
     this.pool = new Pool({
       stopGraceMs: config.unregisterModelTimeout * 1000,
+      // Known from the beginning: what is written down about the model meanwhile must not say that it has none.
+      min: settings.minWorkers,
+      max: settings.maxWorkers,
       spareWorkers: settings.spareWorkers,
       create: (changed, spare) => {
         const id = nextWorkerId();

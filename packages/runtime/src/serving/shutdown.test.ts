@@ -59,6 +59,6 @@ it('takes requests for the grace time while it is not ready, and only then refus
 
 it('has one limit for everything, says what was cut, and leaves a moment for what is written', async () => {
   const { all, steps } = parts({ requests: { m: 2 }, open: 3, spent: 30_000 });
-  expect(await shutDown(all)).toEqual(['2 request(s) of model "m"', '3 HTTP connection(s)']);
+  expect(await shutDown(all)).toEqual(['2 request(s) of model "m"', '3 HTTP request(s)']);
   expect(steps).toContain('http closes within 1000');
 });

@@ -49,10 +49,10 @@ export async function shutDown(parts: ShutdownParts): Promise<string[]> {
   await workflows.drain(models.drain(), left());
   const requests = await models.close(left());
   const sending = Math.max(LEAST_SENDING_MS, left());
-  const [connections, calls] = await Promise.all([http.close(sending), grpc.close(sending)]);
+  const [exchanges, calls] = await Promise.all([http.close(sending), grpc.close(sending)]);
   return [
     ...describeRequests(requests),
-    ...(connections > 0 ? [`${connections} HTTP connection(s)`] : []),
+    ...(exchanges > 0 ? [`${exchanges} HTTP request(s)`] : []),
     ...(calls > 0 ? [`${calls} gRPC call(s)`] : []),
   ];
 }

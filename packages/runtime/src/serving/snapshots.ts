@@ -125,7 +125,7 @@ function snapshotModels({ models, config }: SnapshotsOptions): Models {
     (found[model.name] ??= {})[model.version] = describe(model, models.isDefault(model));
   }
   const served = new Set(Object.values(found).flatMap((versions) => Object.values(versions).map(({ marName }) => marName)));
-  for (const url of models.notRegistered) {
+  for (const { url } of models.startup.notRegistered) {
     const marName = marNameOf(url);
     if (served.has(marName)) continue;
     const named = config.loadModels === 'all' ? undefined : config.loadModels.find((entry) => entry.url === url)?.name;

@@ -8,6 +8,9 @@ export interface PoolOptions {
   readonly stopGraceMs: number;
   /** Loaded workers that wait for another one to fail. */
   readonly spareWorkers?: number;
+  /** What will be asked for; none is started before `scale`. */
+  readonly min?: number;
+  readonly max?: number;
 }
 
 /** The workers of one model version. */
@@ -21,6 +24,8 @@ export class Pool {
 
   constructor(options: PoolOptions) {
     this.#options = options;
+    this.#min = options.min ?? 0;
+    this.#max = options.max ?? 0;
   }
 
   /** Spare ones too. */
