@@ -153,11 +153,11 @@ it('the default version is switched to and fro under load without a failed reque
     config: one,
   });
   const server = await start({ models: { v1: version('1.0'), v2: version('2.0') } });
-  let ended = false;
+  const state = { ended: false };
   const seen = new Map<string, number>();
   const load = Promise.all(
     Array.from({ length: 4 }, async () => {
-      while (!ended) {
+      while (!state.ended) {
         const { status, text } = await post(`${server.inference}/predictions/v`, {});
         const what = status === 200 ? text : `status ${status}`;
         seen.set(what, (seen.get(what) ?? 0) + 1);
@@ -170,7 +170,7 @@ it('the default version is switched to and fro under load without a failed reque
     const before = seen.get(to) ?? 0;
     await until(async () => ((seen.get(to) ?? 0) > before ? true : undefined), `${to} answers`);
   }
-  ended = true;
+  state.ended = true;
   await load;
   expect([...seen.keys()].sort()).toEqual(['1.0', '2.0']);
 });
