@@ -85,6 +85,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     models,
     archives,
     workflowStore: config.workflowStore ?? config.modelStore,
+    maxResponseSize: config.maxResponseSize,
     unregisterTimeout: config.unregisterModelTimeout * 1000,
   });
   let phase: Phase = 'loading';

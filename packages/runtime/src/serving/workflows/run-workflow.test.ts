@@ -28,6 +28,7 @@ function setUp(text: string, nodes: Readonly<Record<string, Answer>>, client?: C
         const answer = await nodes[request.modelName.replace('w__', '')]!(request);
         return typeof answer === 'object' && !Buffer.isBuffer(answer) ? answer : reply(answer);
       },
+      1000,
     );
   const called = () => calls.map(({ modelName }) => modelName.replace('w__', ''));
   return { run, calls, called };
@@ -102,6 +103,64 @@ describe('a workflow', () => {
     ] as const;
     const { run } = setUp('dag: {a: [b]}', { a: text, b: async () => reply('png', { status: 201, headers }) });
     expect(await run()).toMatchObject({ status: 201, headers });
+  });
+
+  it('ends a node that streams more than an answer may have', async () => {
+    let ended = false;
+    const stream = async () =>
+      reply('', {
+        body: (async function* () {
+          try {
+            for (;;) yield Buffer.alloc(300);
+          } finally {
+            ended = true;
+          }
+        })(),
+      });
+    const { run, called } = setUp('models: {retry-attempts: 0}\ndag: {a: [b]}', { a: stream, b: text });
+    await expect(run()).rejects.toThrow(
+      'Error executing a: It streams more than 1000 bytes, the limit set by max_response_size.',
+    );
+    expect(ended).toBe(true);
+    expect(called()).toEqual(['a']);
+  });
+
+  /** Ends when it is told to, as the stream of a worker does. */
+  function hanging() {
+    let end: (() => void) | undefined;
+    const state = { ended: false };
+    const body: AsyncIterable<Buffer> = {
+      [Symbol.asyncIterator]: () => ({
+        next: () => new Promise((resolve) => (end = () => resolve({ done: true, value: undefined }))),
+        return: () => {
+          state.ended = true;
+          end?.();
+          return Promise.resolve({ done: true, value: undefined });
+        },
+      }),
+    };
+    return { state, answer: async () => reply('', { body }) };
+  }
+
+  it('ends the stream of a node in time', async () => {
+    const { state, answer } = hanging();
+    const { run } = setUp('models: {retry-attempts: 0, timeout-ms: 20}\ndag: {a: [b]}', { a: answer, b: text });
+    await expect(run()).rejects.toMatchObject({ code: 'DEADLINE_EXCEEDED', message: expect.stringContaining('(timeout-ms)') });
+    expect(state.ended).toBe(true);
+  });
+
+  it('ends the stream of a node when another fails, and when the client leaves', async () => {
+    const first = hanging();
+    const spec = 'models: {retry-attempts: 0}\ndag: {a: [b, c]}';
+    const one = setUp(spec, { a: text, b: first.answer, c: failing('HANDLER_FAILED') });
+    await expect(one.run()).rejects.toThrow('Error executing c');
+    expect(first.state.ended).toBe(true);
+    const second = hanging();
+    const client: Client = { gone: false, onGone: undefined };
+    const other = setUp(spec, { a: text, b: second.answer, c: text }, client);
+    setImmediate(() => client.onGone?.());
+    await expect(other.run()).rejects.toMatchObject({ code: 'CANCELLED' });
+    expect(second.state.ended).toBe(true);
   });
 
   it('takes the whole of what a node streams', async () => {

@@ -8,6 +8,7 @@ import {
   type PredictRequest,
   type StageTimes,
 } from '../../domain/request.js';
+import { joinStream } from './join-stream.js';
 import { nodeInput, type NodeOutput, withoutBodyHeaders } from './node-input.js';
 import { workflowAnswer } from './workflow-answer.js';
 import type { WorkflowRequest } from './workflow-service.js';
@@ -26,6 +27,7 @@ interface Outcome {
  * Runs a request through the graph: a node begins when all it waits for are done, so branches run in parallel. The first failure that
  * is not cured by trying again ends the others.
  * @param modelOf name of the model that a node runs as
+ * @param maxStream bytes that a node may stream for the next one
  * @throws {ServeError} naming the node
  */
 export async function runWorkflow(
@@ -33,8 +35,9 @@ export async function runWorkflow(
   modelOf: (node: string) => string,
   request: WorkflowRequest,
   predict: Predict,
+  maxStream: number,
 ): Promise<PredictReply> {
-  const branches = new Branches(request.client);
+  const branches = new Branches(request.client, maxStream);
   const headers = withoutBodyHeaders(request.rawHeaders);
   const running = new Map<string, Promise<Outcome>>();
   const run = async (node: WorkflowNode): Promise<Outcome> => {
@@ -126,14 +129,22 @@ const curable: ReadonlySet<ErrorCode> = new Set([
   'INTERNAL',
 ]);
 
+/** Whoever waits for what a node gives. */
+interface Branch {
+  gone: boolean;
+  onGone: (() => void) | undefined;
+}
+
 /** The requests of one workflow request that are under way, which end together when its client leaves or one of them fails. */
 class Branches {
   readonly #client: Client | undefined;
-  readonly #running = new Set<{ gone: boolean; onGone: (() => void) | undefined }>();
+  readonly #maxStream: number;
+  readonly #running = new Set<Branch>();
   failure: ServeError | undefined;
 
-  constructor(client: Client | undefined) {
+  constructor(client: Client | undefined, maxStream: number) {
     this.#client = client;
+    this.#maxStream = maxStream;
     if (client !== undefined) {
       client.onGone = () => this.cancel(new ServeError('CANCELLED', 'The client left.'));
     }
@@ -142,11 +153,13 @@ class Branches {
   async send(predict: Predict, request: PredictRequest): Promise<PredictReply> {
     if (this.#client?.gone === true) this.failure ??= new ServeError('CANCELLED', 'The client left.');
     if (this.failure !== undefined) throw this.failure;
-    const client = { gone: false, onGone: undefined };
+    const client: Branch = { gone: false, onGone: undefined };
     this.#running.add(client);
     try {
       const reply = await predict({ ...request, client });
-      return Buffer.isBuffer(reply.body) ? reply : { ...reply, body: await joined(reply.body) };
+      if (Buffer.isBuffer(reply.body)) return reply;
+      const { deadline } = request;
+      return { ...reply, body: await joinStream(reply.body, { limit: this.#maxStream, deadline, client }) };
     } finally {
       this.#running.delete(client);
     }
@@ -163,12 +176,6 @@ class Branches {
   end(): void {
     if (this.#client !== undefined) this.#client.onGone = undefined;
   }
-}
-
-async function joined(chunks: AsyncIterable<Buffer>): Promise<Buffer> {
-  const all: Buffer[] = [];
-  for await (const chunk of chunks) all.push(chunk);
-  return Buffer.concat(all);
 }
 
 function sum(a: StageTimes, b: StageTimes): StageTimes {

@@ -18,6 +18,8 @@ export interface WorkflowsOptions {
   readonly archives: ArchiveEnvironment;
   /** Where workflow archives lie. */
   readonly workflowStore: string | undefined;
+  /** Bytes that the answer of a node may have. */
+  readonly maxResponseSize: number;
   /** Milliseconds that a removed workflow may still run. */
   readonly unregisterTimeout: number;
 }
@@ -128,6 +130,7 @@ export class Workflows implements WorkflowService {
         (node) => modelOf(name, node),
         request,
         (it) => this.#options.models.predict(it),
+        this.#options.maxResponseSize,
       );
     } finally {
       if (--workflow.running === 0) workflow.idle?.();
