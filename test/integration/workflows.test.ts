@@ -20,6 +20,7 @@ export default {
     }
     if (text.includes('once-' + ctx.state.tag) && failures++ === 0) throw new Error('not the first time');
     if (text.includes('hang-' + ctx.state.tag)) { console.log('hangs'); await new Promise((_, no) => request.signal.addEventListener('abort', () => { console.log('let go'); no(new Error('aborted')); })); }
+    if (text.includes('tarry')) await new Promise((done) => setTimeout(done, 30));
     if (text.includes('die-' + ctx.state.tag)) process.exit(1);
     return text;
   },
@@ -222,12 +223,13 @@ it('a server that stops finishes the workflows it has accepted', async () => {
   const own = await startServer({ config: { workflow_store: join(folder, 'store') } });
   for (const tag of ['a', 'b']) await own.addModel(tag, { handlerSource: node, config: { tag } });
   await send('POST', `${own.management}/workflows?url=both.war`);
-  const running = Array.from({ length: 20 }, (_, i) => post(`${own.inference}/wfpredict/both`, String(i)));
-  await Promise.race(running);
+  const running = Array.from({ length: 20 }, (_, i) => post(`${own.inference}/wfpredict/both`, `tarry ${i}`));
+  const begun = () => metric(own.metrics, 'onnxserve_batch_size_sum', { model: 'both__begin' });
+  await until(async () => ((await begun()) === 20 ? true : undefined), 'all to be accepted');
   const stopped = own.stop();
   for (const [i, { status, text }] of (await Promise.all(running)).entries()) {
     expect(status).toBe(200);
-    expect(text).toBe(`a=a(${i}) b=b(${i})`);
+    expect(text).toBe(`a=a(tarry ${i}) b=b(tarry ${i})`);
   }
   expect(await stopped).toBe(0);
 });
