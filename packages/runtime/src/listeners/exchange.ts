@@ -65,6 +65,7 @@ export class Exchange {
   onGone: (() => void) | undefined;
   onStreamGone: (() => void) | undefined;
   gone = false;
+  private limited = false;
   // Asked while the socket is open: a closed one no longer knows.
   private readonly remote: string;
 
@@ -197,7 +198,8 @@ export class Exchange {
   /** Ends the connection when the client takes nothing of the answer for too long. */
   limitWriting(): void {
     const { writeTimeout } = this.settings;
-    if (writeTimeout === undefined || writeTimeout === 0 || this.response.writableFinished) return;
+    if (writeTimeout === undefined || writeTimeout === 0 || this.limited || this.response.writableFinished) return;
+    this.limited = true;
     // Of the socket: it counts from the last byte that moved.
     this.response.setTimeout(writeTimeout, () => this.break());
   }

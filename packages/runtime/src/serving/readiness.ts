@@ -1,16 +1,12 @@
 import type { PlaceFacts } from '../workers/worker.js';
 
-/** What a model can do for a client now. */
-export type ModelState =
-  /** Its first workers are loading. */
-  | 'loading'
-  | 'ready'
-  /** Fewer workers than it wants; their replacements are on their way, and what they were running is run again. */
-  | 'recovering'
-  /** Fewer workers than it wants, and a start has failed or takes longer than twice what a load takes. */
-  | 'failed'
-  /** None are wanted and there are none. */
-  | 'no-workers';
+/**
+ * What a model can do for a client now. `loading`: its first workers are loading. `recovering`: fewer workers than it wants; their
+ * replacements are on their way, and what they were running is run again. `failed`: fewer workers than it wants, and a start has failed or
+ * takes longer than twice what a load takes. `no-workers`: none are wanted and there are none.
+ */
+export const modelStates = ['loading', 'ready', 'recovering', 'failed', 'no-workers'] as const;
+export type ModelState = (typeof modelStates)[number];
 
 export interface ModelFacts {
   readonly minWorkers: number;

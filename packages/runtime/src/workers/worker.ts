@@ -45,6 +45,11 @@ export interface WorkerOptions {
   readonly changed: (worker: Worker) => void;
 }
 
+/** Every state of a worker. */
+export const workerStates = ['starting', 'ready', 'waiting', 'gave-up', 'stopping', 'stopped'] as const satisfies ReadonlyArray<
+  WorkerState['at']
+>;
+
 /** What readiness asks about a worker. */
 export interface PlaceFacts {
   readonly ready: boolean;
