@@ -18,6 +18,7 @@ import { cleanStaleTemp } from './registry/temp-space.js';
 import { LoopWatch } from './serving/loop-watch.js';
 import { ModelServer } from './serving/model-server.js';
 import type { ServedModel } from './serving/served-model.js';
+import { workerStates } from './workers/worker.js';
 import { Workflows } from './serving/workflows/workflows.js';
 import { Snapshots } from './serving/snapshots.js';
 import type { Phase, Readiness } from './serving/readiness.js';
@@ -226,15 +227,7 @@ function usesTls({
 
 function* gauges(models: readonly ServedModel[]) {
   for (const { name, version, batcher, pool } of models) {
-    const workers: Record<string, number> = {
-      ready: 0,
-      starting: 0,
-      waiting: 0,
-      'gave-up': 0,
-      stopping: 0,
-      stopped: 0,
-      spare: 0,
-    };
+    const workers: Record<string, number> = Object.fromEntries([...workerStates, 'spare'].map((state) => [state, 0]));
     for (const { state, spare } of pool.workers) {
       const shown = spare && state.at === 'ready' ? 'spare' : state.at;
       workers[shown] = (workers[shown] ?? 0) + 1;

@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { type ErrorCode, ServeError } from '../domain/errors.js';
 import { torchServeError } from '../protocol/torchserve/status-map.js';
+import { exitCodes } from '../cli/ending.js';
+import { workerStates } from '../workers/worker.js';
 import { modelState, modelStates, servesNow } from './readiness.js';
 
 const read = (page: string) => readFileSync(new URL(`../../../../docs/${page}.md`, import.meta.url), 'utf8');
@@ -47,6 +49,15 @@ describe('docs/lifecycle.md', () => {
     const known = new Set(exits.map(({ reason }) => reason));
     expect(rows.length).toBeGreaterThan(10);
     expect(rows.filter((reason) => !known.has(reason) && !elsewhere.test(reason))).toEqual([]);
+  });
+
+  it('has every state of a worker', () => {
+    for (const state of workerStates) expect(section('A worker')).toContain(state);
+  });
+
+  it('has every exit code', () => {
+    const named = [...section('A shutdown').matchAll(/exit code (\d)/gi)].map(([, code]) => Number(code));
+    expect([...new Set(named)].sort((a, b) => a - b)).toEqual(Object.values(exitCodes));
   });
 
   it('has the states of a model and what each means for its readiness', () => {
