@@ -233,3 +233,17 @@ it('a server that stops finishes the workflows it has accepted', async () => {
   }
   expect(await stopped).toBe(0);
 });
+
+it('without the model API workflows are served and described, neither registered nor removed', async () => {
+  const own = await startServer({ config: { workflow_store: join(folder, 'store'), enable_model_api: false } });
+  const call = (method: string, path: string) => send(method, `${own.management}${path}`);
+  expect(await call('POST', '/workflows?url=both.war')).toMatchObject({
+    status: 405,
+    json: { type: 'MethodNotAllowedException' },
+  });
+  expect((await call('POST', '/workflows?url=http://127.0.0.1:1/both.war')).status).toBe(405);
+  expect((await call('POST', '/workflows?url=nowhere.war')).status).toBe(404);
+  expect((await call('DELETE', '/workflows/both')).status).toBe(404);
+  expect((await call('GET', '/workflows')).json).toEqual({ workflows: [] });
+  await own.stop();
+});

@@ -127,6 +127,7 @@ const unknown = (name: string): never => {
 };
 export const noWorkflows: WorkflowService = {
   register: async ({ url }) => unknown(url),
+  locate: async (url) => unknown(url),
   unregister: async (name) => unknown(name),
   describe: unknown,
   list: () => ({ workflows: [] }),

@@ -10,6 +10,7 @@ import type { WorkflowService } from '../serving/workflows/workflow-service.js';
 import type { LogLevels } from '../domain/log-levels.js';
 import type { Exchange, ListenerLog } from './exchange.js';
 import type { Handler } from './handler-chain.js';
+import { modelApiOff } from './model-api.js';
 import { logging } from './logging.js';
 import { modelReady } from './inference-listener.js';
 import { receive } from './predict.js';
@@ -47,7 +48,8 @@ function operation(exchange: Exchange, segments: readonly string[], rooms: Manag
   }
   const { logLevels } = rooms;
   if (first === 'logging' && segments.length === 1 && logLevels) return () => logging(exchange, logLevels, rooms.log);
-  if (first === 'workflows' && segments.length <= 2) return () => manageWorkflows(exchange, second, rooms.workflows);
+  if (first === 'workflows' && segments.length <= 2)
+    return () => manageWorkflows(exchange, second, rooms.workflows, rooms.config.enableModelApi);
   if (first === 'v1' && second === 'models' && third !== '' && segments.length === 3) {
     return () => modelReady(exchange, third.replace(/:.*$/s, ''), undefined, rooms.management);
   }
@@ -116,9 +118,5 @@ function done(exchange: Exchange, operation: OperationStatus): void {
 }
 
 export function refuseWithoutModelApi(config: ServerConfig): void {
-  if (config.enableModelApi) return;
-  throw new ServeError(
-    'METHOD_NOT_ALLOWED',
-    'Registering and unregistering models is off; enable_model_api=true (or --enable-model-api) turns it on.',
-  );
+  if (!config.enableModelApi) throw modelApiOff();
 }

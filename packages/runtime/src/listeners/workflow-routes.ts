@@ -3,13 +3,19 @@ import { queryPairs } from '../protocol/torchserve/path.js';
 import type { WorkflowService } from '../serving/workflows/workflow-service.js';
 import { deadlineOf } from './deadline.js';
 import type { Exchange } from './exchange.js';
+import { modelApiOff } from './model-api.js';
 import { listOptions } from './management-parameters.js';
 import { receive } from './predict.js';
 import { sendReply } from './send-reply.js';
 import { workflowOptions, workflowOptionsOfJson } from './workflow-parameters.js';
 
 /** `/workflows` and `/workflows/NAME` of the management API. */
-export async function manageWorkflows(exchange: Exchange, name: string, workflows: WorkflowService): Promise<void> {
+export async function manageWorkflows(
+  exchange: Exchange,
+  name: string,
+  workflows: WorkflowService,
+  enableModelApi: boolean,
+): Promise<void> {
   const { method } = exchange;
   if (name === '') {
     if (method === 'GET' || method === 'HEAD') {
@@ -21,6 +27,7 @@ export async function manageWorkflows(exchange: Exchange, name: string, workflow
     const body = await receive(exchange);
     const json = /^application\/json\s*(;|$)/i.test(exchange.request.headers['content-type'] ?? '') && body.length > 0;
     const options = json ? workflowOptionsOfJson(body) : workflowOptions(queryPairs(exchange.search));
+    if (!enableModelApi) await refuseRegistration(options.url, workflows);
     exchange.json(200, { status: (await workflows.register(options)).status });
     return;
   }
@@ -30,11 +37,19 @@ export async function manageWorkflows(exchange: Exchange, name: string, workflow
       exchange.json(200, [workflows.describe(name)]);
       return;
     case 'DELETE':
+      workflows.describe(name);
+      if (!enableModelApi) throw modelApiOff();
       exchange.json(200, { status: (await workflows.unregister(name)).status });
       return;
     default:
       exchange.methodNotAllowed('GET, DELETE');
   }
+}
+
+/** Nodes are models with code of their own, so registering them is off with models. What is not there is told as such, as with TorchServe. */
+async function refuseRegistration(url: string, workflows: WorkflowService): Promise<never> {
+  if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(url)) await workflows.locate(url);
+  throw modelApiOff();
 }
 
 /** `/wfpredict/NAME` of the inference API. */

@@ -56,6 +56,11 @@ export async function openWorkflow(
   }
 }
 
+/** Finds a workflow archive and leaves it where it is. @throws {ServeError} WORKFLOW_NOT_FOUND */
+export async function locateWorkflow(url: string, env: ArchiveEnvironment): Promise<void> {
+  await asWorkflow(() => locate({ url }, env));
+}
+
 async function read(
   root: string,
   shownName: string,

@@ -28,6 +28,8 @@ export type WorkflowRequest = Omit<PredictRequest, 'modelName' | 'modelVersion' 
 export interface WorkflowService {
   /** Resolves when every node serves. @throws {ServeError} and leaves no trace */
   register(options: { readonly url: string; readonly workflowName?: string | undefined }): Promise<OperationStatus>;
+  /** Finds the archive in the workflow store. @throws {ServeError} WORKFLOW_NOT_FOUND when it is not there */
+  locate(url: string): Promise<void>;
   /** Lets what runs finish first. @throws {ServeError} WORKFLOW_NOT_FOUND */
   unregister(name: string): Promise<OperationStatus>;
   /** @throws {ServeError} WORKFLOW_NOT_FOUND */

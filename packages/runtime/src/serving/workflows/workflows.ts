@@ -4,7 +4,7 @@ import type { PredictReply } from '../../domain/request.js';
 import type { ArchiveEnvironment } from '../../registry/archive-environment.js';
 import type { ModelArchive } from '../../registry/model-archive.js';
 import { openArchive } from '../../registry/open-archive.js';
-import { openWorkflow, type WorkflowArchive } from '../../registry/open-workflow.js';
+import { locateWorkflow, openWorkflow, type WorkflowArchive } from '../../registry/open-workflow.js';
 import type { OperationStatus } from '../management-service.js';
 import type { ModelServer } from '../model-server.js';
 import { pageOf } from '../page.js';
@@ -79,6 +79,10 @@ export class Workflows implements WorkflowService {
       throw error;
     }
     return { state: 'done', status: `Workflow ${name} has been registered and scaled successfully.` };
+  }
+
+  async locate(url: string): Promise<void> {
+    await locateWorkflow(url, { ...this.#options.archives, modelStore: this.#options.workflowStore });
   }
 
   async unregister(name: string): Promise<OperationStatus> {
