@@ -1,5 +1,4 @@
 import type { TokenService } from '../domain/authorization.js';
-import { ServeError } from '../domain/errors.js';
 import { authorize } from './authorize.js';
 import { booleanParameter, listOptions, registerOptions, registerOptionsOfJson, scaleOptions } from './management-parameters.js';
 import { managementDocument } from '../protocol/torchserve/openapi-management.js';
