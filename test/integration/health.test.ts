@@ -73,6 +73,33 @@ describe('while start-up models load', () => {
     expect((await get(`${server.inference}/v2/models/nobody/ready`)).status).toBe(404);
   });
 
+  it('a model that cannot be loaded never lets the server be ready, from the first moment to the end of its window', async () => {
+    const server = await start({
+      at: 'listening',
+      models: {
+        good: { handler: 'whole-batch', config: { minWorkers: 2, maxWorkers: 2 } },
+        bad: { handler: 'load-fails', config: { ...one, maxRetryTimeoutInSec: 1 } },
+      },
+    });
+    const seen = new Set<number>();
+    await until(async () => {
+      seen.add((await get(`${server.inference}/health/ready`)).status);
+      const { status, json } = await get(`${server.management}/models/bad`);
+      if (status !== 200) return undefined;
+      const [model] = json as Array<{ workers: Array<{ state: string }> }>;
+      return model?.workers[0]?.state === 'gave-up' ? true : undefined;
+    }, 'it is given up');
+    expect([...seen]).toEqual([503]);
+    const ready = await get(`${server.inference}/health/ready`);
+    expect(ready.text).toContain('the vocabulary of 1234 words is missing');
+    expect(ready.status).toBe(503);
+    const ping = await get(`${server.inference}/ping`);
+    expect(ping.status).toBe(500);
+    expect(ping.json).toMatchObject({ status: 'Unhealthy', problems: [{ model: 'bad' }] });
+    expect((await get(`${server.inference}/v2/models/good/ready`)).status).toBe(200);
+    expect((await get(`${server.inference}/health/live`)).status).toBe(200);
+  });
+
   it('the inference listeners stay closed when listen_after_loading says so', async () => {
     const gate = await makeGate('fail');
     const server = await start({

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -74,6 +75,9 @@ it('REST, a stream and gRPC that were accepted finish; bare and half-open connec
 
 it('shutdown_grace: health is false at once, and requests are taken until it is over', async () => {
   const server = await start({ config: { shutdown_grace: 3 } });
+  const request = 'GET /ping HTTP/1.1\r\nHost: x\r\n\r\n';
+  const kept = await raw(server.inference, request);
+  await once(kept.socket, 'data');
   process.kill(server.pid, 'SIGINT');
   await until(async () => ((await get(`${server.inference}/health/ready`)).status === 503 ? true : undefined), 'not ready');
   const ready = await get(`${server.inference}/health/ready`);
@@ -85,6 +89,11 @@ it('shutdown_grace: health is false at once, and requests are taken until it is 
   const answer = await post(`${server.inference}/predictions/m`, { value: 1 });
   expect(answer.status).toBe(200);
   expect(answer.headers.get('connection')).toBe('close');
+  // A connection of before is answered once more, and told to end.
+  kept.socket.write(request);
+  const [late] = (await once(kept.socket, 'data')) as [Buffer];
+  expect(late.toString('latin1').toLowerCase()).toContain('connection: close');
+  await kept.closed;
   expect(await server.exit).toBe(0);
 });
 

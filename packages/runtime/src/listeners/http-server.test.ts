@@ -182,6 +182,7 @@ describe('draining', () => {
     busy.send(`${head('POST', '/predictions/kit', 'Content-Length: 2')}hi`);
     await running.promise;
     listeners.drain();
+    listeners.closeIdle();
     await idle.closed();
     const late = await Wire.to(at.inference);
     expect(await late.send(head('GET', '/health/ready')).closed()).toMatch(/^HTTP\/1\.1 503 /);

@@ -41,8 +41,10 @@ export interface Listeners {
   readonly addresses: Readonly<Record<'inference' | 'management', string>> & { readonly metrics: string | undefined };
   /** Opens those that `listen_after_loading` left closed. @throws {ListenError} */
   openRest(): Promise<void>;
-  /** Readiness turns false, answers close their connections, idle connections end at once. */
+  /** Readiness turns false, answers close their connections. */
   drain(): void;
+  /** Ends the connections that wait for their next request. */
+  closeIdle(): void;
   /**
    * Stops listening and waits for what is in flight, at most so many milliseconds.
    * @returns requests that were cut then
@@ -114,7 +116,6 @@ export async function startListeners(options: ListenersOptions): Promise<Listene
   }
   const drain = () => {
     settings.draining = true;
-    for (const server of servers) server.server.closeIdleConnections();
   };
   return {
     get addresses() {
@@ -124,6 +125,9 @@ export async function startListeners(options: ListenersOptions): Promise<Listene
       for (const open of rest.splice(0)) await open();
     },
     drain,
+    closeIdle() {
+      for (const server of servers) server.server.closeIdleConnections();
+    },
     async close(timeoutMs) {
       drain();
       const closed = Promise.all(servers.map((server) => server.close()));

@@ -7,6 +7,7 @@ function parts(changes: { requests?: Record<string, number>; open?: number; spen
   let at = 0;
   const entrance = (name: string) => ({
     drain: () => void steps.push(`${name} drains`),
+    ...(name === 'http' ? { closeIdle: () => void steps.push('idle connections end') } : {}),
     close: async (ms: number) => {
       steps.push(`${name} closes within ${ms}`);
       return name === 'http' ? (changes.open ?? 0) : 0;
@@ -48,6 +49,7 @@ it('takes requests for the grace time while it is not ready, and only then refus
     'http drains',
     'grpc drains',
     'takes requests for 5000',
+    'idle connections end',
     'before',
     'refuses',
     'workflows drain within 30000',

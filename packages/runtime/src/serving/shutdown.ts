@@ -4,6 +4,8 @@ import type { ServeError } from '../domain/errors.js';
 export interface Entrance {
   /** Says that it is not ready any more; requests are still taken. */
   drain(): void;
+  /** Ends connections that wait for their next request; a balancer that still sends would meet their end. */
+  closeIdle?(): void;
   /** Stops listening. @returns what was still open after so many milliseconds, and was cut */
   close(timeoutMs: number): Promise<number>;
 }
@@ -43,6 +45,7 @@ export async function shutDown(parts: ShutdownParts): Promise<string[]> {
   http.drain();
   grpc.drain();
   if (grace > 0) await pause(grace * 1000);
+  http.closeIdle?.();
   const until = now() + timeout * 1000;
   const left = () => Math.max(0, until - now());
   await parts.before();
