@@ -117,12 +117,9 @@ describe('a worker that cannot come back', () => {
 
     await rm(join(folder, 'breaks'));
     expect(await ping()).toBe(500);
-    const scale = (count: number, synchronous = true) =>
-      send('PUT', `${server.management}/models/retry?min_worker=${count}&max_worker=${count}&synchronous=${synchronous}`);
-    await scale(1, false);
-    expect(await ping()).toBe(500);
-    expect((await scale(0)).status).toBe(200);
-    expect((await scale(1)).status).toBe(200);
+    // The number that it has already does, unlike with TorchServe, where only taking the worker away and adding it helped.
+    const scaled = await send('PUT', `${server.management}/models/retry?min_worker=1&max_worker=1&synchronous=true`);
+    expect(scaled.status).toBe(200);
     expect(await ping()).toBe(200);
     expect((await predict('retry', {})).text).toBe('fine');
   });
