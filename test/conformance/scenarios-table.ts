@@ -1,5 +1,5 @@
-/** Which tests cover a recorded scenario: files with a part of the title in each, or the part of the server that it waits for. */
-export type Coverage = ReadonlyArray<readonly [file: string, title: string]> | { readonly notYet: string };
+/** Which tests cover a recorded scenario: files with a part of the title in each. */
+export type Coverage = ReadonlyArray<readonly [file: string, title: string]>;
 
 const requests = 'test/integration/scenarios/requests.test.ts';
 const workers = 'test/integration/scenarios/workers.test.ts';
@@ -14,16 +14,18 @@ const settingRefused = in_(
 const wholeBatchFails = in_(requests, 'a handler of whole batches that fails by %s fails the batch');
 const dies = in_(workers, 'queued ones wait for the replacement, which has the place and another process');
 const health = in_(workers, 'is retried for its window, makes health false after it, and is filled again only by scaling');
-const commandLine: Coverage = { notYet: 'the command line in full' };
-const snapshots: Coverage = { notYet: 'snapshots' };
-const sequences: Coverage = { notYet: 'sequence batching' };
-const continuous: Coverage = { notYet: 'continuous batching' };
-const tls: Coverage = { notYet: 'TLS on the REST listeners' };
+const cli = 'test/integration/command-line.test.ts';
+const flags = in_(cli, '%j ends with %i and says why');
+const security = 'test/integration/security.test.ts';
+const sequences = 'test/integration/sequences.test.ts';
+const continuous = 'test/integration/continuous.test.ts';
+const snapshots = 'test/integration/snapshots.test.ts';
+const kept = in_(snapshots, 'are written at the start, after changes and at the end, and bring everything back');
 
 export const scenarios: Readonly<Record<string, Coverage>> = {
   'reg-tgz-real': in_('packages/runtime/src/registry/archiver-round-trip.test.ts', 'what the archiver writes as %s opens'),
   'reg-no-archive': in_('packages/runtime/src/registry/archiver-round-trip.test.ts', 'what the archiver writes as %s opens'),
-  'key-file': { notYet: 'token authorization' },
+  'key-file': in_(security, 'are written for their owner, let in who has them, are renewed, and stand in no log'),
   'start-BADADDR': settingRefused,
   'start-BADINT': settingRefused,
   'start-BADREGEX': settingRefused,
@@ -32,9 +34,9 @@ export const scenarios: Readonly<Record<string, Coverage>> = {
     'test/integration/lifecycle.test.ts',
     'an unknown one is named, the others are served, and the server is not ready',
   ),
-  'tls-self-signed': tls,
-  'tls-keyfile-tls12': tls,
-  'tls-keyfile-tls13': tls,
+  'tls-self-signed': in_(security, 'does not start with %s'),
+  'tls-keyfile-tls12': in_(security, 'speaks %s on every listener'),
+  'tls-keyfile-tls13': in_(security, 'speaks %s on every listener'),
 
   'stream-timing': in_(requests, 'chunks are sent as they come'),
   'stream-raise-after-chunks': in_(requests, '%s after some chunks breaks the connection'),
@@ -70,18 +72,18 @@ export const scenarios: Readonly<Record<string, Coverage>> = {
   'batch-crash': in_(requests, 'a batch whose worker dies is answered, and the worker comes back'),
   'batch-stream': in_(requests, 'each of a batch gets its own stream'),
 
-  'torchserve --version': commandLine,
+  'torchserve --version': flags,
   'torchserve --start': in_(
     configuration,
     'neither in the file nor on the command line: the start ends with the name of the setting',
   ),
   'torchserve --start --model-store /nope': in_(configuration, '%s: the start ends with the reason'),
-  'torchserve --start --ts-config /nope': commandLine,
-  'torchserve --start --model-store <root>/store --log-config /nope': commandLine,
-  'torchserve --foo': commandLine,
-  'start-while-running': commandLine,
-  'cli-stop': commandLine,
-  'cli-stop-not-running': commandLine,
+  'torchserve --start --ts-config /nope': flags,
+  'torchserve --start --model-store <root>/store --log-config /nope': flags,
+  'torchserve --foo': flags,
+  'start-while-running': in_(cli, 'starts in the background, refuses a second one, and stops'),
+  'cli-stop': in_(cli, 'starts in the background, refuses a second one, and stops'),
+  'cli-stop-not-running': flags,
 
   'shutdown-SIGTERM': in_('test/integration/robustness.test.ts', 'SIGTERM: accepted requests are answered'),
   'shutdown-SIGINT': in_(workers, 'SIGINT ends the server as SIGTERM does'),
@@ -100,14 +102,17 @@ export const scenarios: Readonly<Record<string, Coverage>> = {
   'ticket-busy': in_(requests, 'with tickets a request is taken only by an idle worker'),
   'ticket-after': in_(requests, 'with tickets a request is taken only by an idle worker'),
 
-  'seq-basic': sequences,
-  'seq-inspect': sequences,
-  'seq-too-many': sequences,
-  'seq-queue-overflow': sequences,
-  'seq-after-end': sequences,
-  'cont-single': continuous,
-  'cont-three': continuous,
-  'cont-after': continuous,
+  'seq-basic': in_(sequences, 'keeps its state in the worker until its end mark, which frees its place at once'),
+  'seq-inspect': in_(sequences, 'keeps its state in the worker until its end mark, which frees its place at once'),
+  'seq-too-many': in_(sequences, 'maxNumSequence holds, with the setting in the refusal'),
+  'seq-queue-overflow': in_(sequences, 'maxSequenceJobQueueSize counts those that wait'),
+  'seq-after-end': in_(sequences, 'keeps its state in the worker until its end mark, which frees its place at once'),
+  'cont-single': in_(continuous, 'streams a chunk for each step, with what the handler set for the answer'),
+  'cont-three': in_(
+    continuous,
+    'a request joins the running batch between two steps, and one that is done makes room for the next',
+  ),
+  'cont-after': in_(continuous, 'may stream, and the next request is served by the same worker'),
 
   'kill9-worker-2-workers': in_('test/integration/workers.test.ts', 'SIGKILL: the caller gets 5xx, the others are served'),
   'kill9-worker-1-workers': in_(
@@ -118,13 +123,16 @@ export const scenarios: Readonly<Record<string, Coverage>> = {
   'server-log-lines-on-worker-death': in_(workers, 'is told by the log, with model, worker and signal'),
   'worker-identity-after-restart': dies,
 
-  'files-after-start': snapshots,
-  'files-after-changes': snapshots,
-  'files-after-stop': snapshots,
-  'files-at-end': snapshots,
-  'restart-without-config-uses-last-snapshot': snapshots,
-  'restart-with-ts-config-ignores-snapshot': snapshots,
-  'restart-with-snapshot-file-as-ts-config': snapshots,
+  'files-after-start': kept,
+  'files-after-changes': kept,
+  'files-after-stop': kept,
+  'files-at-end': kept,
+  'restart-without-config-uses-last-snapshot': kept,
+  'restart-with-ts-config-ignores-snapshot': in_(
+    snapshots,
+    'yield to a named configuration, to --models, and to --ncs, which writes none',
+  ),
+  'restart-with-snapshot-file-as-ts-config': in_(snapshots, 'restore as --ts-config, without config.properties too'),
 
   'ping-unhealthy': health,
   'describe-unhealthy': health,

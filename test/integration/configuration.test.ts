@@ -3,6 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { crc32 } from 'node:zlib';
 import { createReadStream } from 'node:fs';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { get, messageOf, post, send } from '../helpers/client.js';
@@ -227,6 +228,41 @@ describe('a model of three sources of settings', () => {
     const { warnings } = (await server.describe('python')) as unknown as { warnings: string[] };
     expect(warnings.join('\n')).toContain('requirements.txt');
   });
+});
+
+it('settings of handlers and workers reach them', async () => {
+  const source = `import { decodeImage } from '@onnxserve/handler-kit/preprocess/image';
+export const named = { handle: (batch) => Promise.all(batch.map(async ({ request }) => (await decodeImage(request.body())).width)) };`;
+  // A picture that says that it has 900 million pixels, and has none.
+  const chunk = (type: string, data: Buffer) => {
+    const content = Buffer.concat([Buffer.from(type, 'latin1'), data]);
+    const [length, sum] = [data.length, crc32(content)].map((value) => {
+      const bytes = Buffer.alloc(4);
+      bytes.writeUInt32BE(value);
+      return bytes;
+    });
+    return Buffer.concat([length!, content, sum!]);
+  };
+  const header = Buffer.from([0, 0, 0x75, 0x30, 0, 0, 0x75, 0x30, 8, 2, 0, 0, 0]);
+  const signature = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1');
+  const bomb = Buffer.concat([signature, chunk('IHDR', header), chunk('IDAT', Buffer.alloc(10)), chunk('IEND', Buffer.alloc(0))]);
+  for (const [limited, status, message] of [
+    [true, 413, 'limit_max_image_pixels=false'],
+    [false, 400, 'cannot be decoded'],
+  ] as const) {
+    const server = await startServer({
+      models: { picture: { handlerSource: source, manifest: { handler: undefined } } },
+      config: { default_service_handler: 'handler.mjs:named', limit_max_image_pixels: limited, initial_worker_port: 9500 },
+    });
+    try {
+      const answer = await post(`${server.inference}/predictions/picture`, bomb);
+      expect(answer.status).toBe(status);
+      expect(messageOf(answer)).toContain(message);
+      expect((await server.describe('picture')).workers).toMatchObject([{ id: '9500' }]);
+    } finally {
+      await server.stop();
+    }
+  }
 });
 
 it('an archive from a URL comes and goes again and again; a file of the store stays', async () => {

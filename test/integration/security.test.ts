@@ -50,6 +50,8 @@ describe('tokens', () => {
     const read = async () =>
       JSON.parse(await readFile(keyFile, 'utf8')) as Record<'inference' | 'management' | 'API', { key: string }>;
     const keys = await read();
+    const timed = { key: expect.any(String), 'expiration time': expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/) };
+    expect(keys).toEqual({ management: timed, inference: timed, API: { key: expect.any(String) } });
     expect((await stat(keyFile)).mode & 0o777).toBe(0o600);
     const { inference, management, metrics } = server;
     const predict = (headers: Record<string, string>) => post(`${inference}/predictions/echo`, 'x', headers);

@@ -327,6 +327,26 @@ describe('configuration', () => {
     expect((await server.describe('plain')).warnings).toContainEqual(expect.stringContaining('sequenceMaxIdleMSec'));
   });
 
+  it('names the headers', async () => {
+    const own = await startServer({
+      models: { talk: { handler, config: { ...one, ...sequences } } },
+      config: {
+        ts_header_key_sequence_id: 'X-Talk',
+        ts_header_key_sequence_start: 'X-Talk-Start',
+        ts_header_key_sequence_end: 'X-Talk-End',
+      },
+    });
+    try {
+      const speak = (word: string, headers: Record<string, string>) =>
+        post(`${own.inference}/predictions/talk`, { word }, { 'x-talk': 'a', ...headers });
+      expect(said(await speak('one', { 'x-talk-start': 'true' })).place).toEqual({ id: 'a', start: true, end: false });
+      expect(said(await speak('two', { 'x-talk-end': 'true' })).words).toBe('one two');
+      expect(await metric(own.metrics, 'onnxserve_sequences', { model: 'talk' })).toBe(0);
+    } finally {
+      await own.stop();
+    }
+  });
+
   it('a handler that counts on sequences does not load without sequenceBatching', () => {
     expect(server.failures.join()).toMatch(/quick.*startSequence.*sequenceBatching: true/s);
   });

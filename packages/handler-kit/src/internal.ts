@@ -10,6 +10,7 @@ export { tensorPostprocess, tensorPreprocess } from './handlers/tensor.js';
 export { tensorsFromJson } from './handlers/tensor-input.js';
 export { isHandlerResponse } from './respond.js';
 export { noSequence, SequenceStates } from './sequence-states.js';
+export { limitPixels } from './preprocess/pixel-limit.js';
 export { checkFeeds } from './onnx/check-feeds.js';
 export { cutTo, paddedShapes, padTo } from './pad.js';
 export { fromOrt, keepHalfFloatsAsBits, signatureOf, toOrt } from './onnx/ort-tensors.js';

@@ -4,6 +4,7 @@ import { defineHandler } from '../handler.js';
 import { sigmoid, softmax } from '../postprocess/activation.js';
 import { type Labels, type Ranked, topKRows } from '../postprocess/top-k.js';
 import { imagenet, imageTensor, type ImageTensorOptions } from '../preprocess/image.js';
+import { pixelLimit } from '../preprocess/pixel-limit.js';
 import { Tensor } from '../tensor.js';
 import { HandlerConfig } from './config.js';
 import { picturesOf } from './image-source.js';
@@ -94,7 +95,7 @@ function imageOptions({ shape }: TensorSignature, config: HandlerConfig): ImageT
     mean: config.triple('mean', imagenet.mean),
     std: config.triple('std', imagenet.std),
     scale: config.number('scale', 1 / 255),
-    maxPixels: config.number('maxPixels', 178_956_970),
+    maxPixels: config.number('maxPixels', pixelLimit()),
   };
 }
 

@@ -3,6 +3,7 @@ import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { PredictionError } from '../errors.js';
 import { decodeImage, imageInput, imageTensor, imagenet, type RawImage, resizeImage } from './image.js';
+import { limitPixels } from './pixel-limit.js';
 
 type Colour = readonly [number, number, number];
 const red: Colour = [220, 30, 30];
@@ -223,7 +224,14 @@ describe('bad pictures', () => {
       expect(error).toMatchObject({ status: 413, reason: 'input-too-large' });
       expect(error.message).toMatch(/30000 x 30000.*178956970.*limit_max_image_pixels/);
     }
-    expect((await failure(png, { maxPixels: 64 * 64 - 1 })).status).toBe(413);
+    const own = await failure(png, { maxPixels: 64 * 64 - 1 });
+    expect(own).toMatchObject({ status: 413, message: expect.stringContaining('(maxPixels of the handler') });
+    limitPixels(false);
+    try {
+      expect(await failure(bomb)).toMatchObject({ status: 400, message: expect.stringContaining('cannot be decoded') });
+    } finally {
+      limitPixels(true);
+    }
     expect(await decodeImage(png, { maxPixels: 64 * 64 })).toMatchObject({ width: 64 });
   });
 });

@@ -8,13 +8,14 @@ import { decodePlainJpeg } from './image-jpeg.js';
 import { type Geometry, layout, type Resize, type Rgb } from './image-layout.js';
 import { emptyTensor, type Normalisation, pixelTensor, type RawImage } from './image-pixels.js';
 import { axesOf, isSmall, resizeInto } from './image-resize.js';
+import { pixelLimit } from './pixel-limit.js';
 
 export type { ImageFormat } from './image-format.js';
 export { type Geometry, type Kernel, type Resize, type Rgb } from './image-layout.js';
 export { imagenet, type Normalisation, pixelTensor, type RawImage } from './image-pixels.js';
 
 export interface DecodeOptions {
-  /** Pixels that a picture may have by its header; default 178,956,970. */
+  /** Pixels that a picture may have by its header; default 178,956,970, or any number on a server with `limit_max_image_pixels=false`. */
   readonly maxPixels?: number;
   /** Formats that are decoded; default all of jpeg, png, webp, gif, tiff, avif. SVG and PDF never are. */
   readonly formats?: readonly ImageFormat[];
@@ -35,7 +36,6 @@ export interface ImageTensorOptions extends DecodeOptions, Normalisation {
 }
 
 const allFormats: readonly ImageFormat[] = ['jpeg', 'png', 'webp', 'gif', 'tiff', 'avif'];
-const defaultMaxPixels = 178_956_970;
 /** Pictures of more pixels are decoded by sharp, piece by piece. */
 const maxPlainPixels = 1 << 24;
 const letterboxGrey: Rgb = [114, 114, 114];
@@ -105,16 +105,15 @@ interface Source {
 
 async function open(bytes: Uint8Array, options: DecodeOptions): Promise<Source> {
   const format = checkFormat(bytes, options.formats ?? allFormats);
-  const maxPixels = options.maxPixels ?? defaultMaxPixels;
+  const maxPixels = options.maxPixels ?? pixelLimit();
   const header =
     (format === 'jpeg' ? jpegHeader(bytes) : format === 'png' ? pngHeader(bytes) : undefined) ?? (await askSharp(bytes));
   const { width, height, orientation } = header;
   if (width * height > maxPixels) {
-    throw new PredictionError(
-      `the picture has ${width} x ${height} pixels, the limit is ${maxPixels} (limit_max_image_pixels, or maxPixels in a handler)`,
-      413,
-      { reason: 'input-too-large' },
-    );
+    const setting = options.maxPixels === undefined ? 'limit_max_image_pixels=false lifts it' : 'maxPixels of the handler';
+    throw new PredictionError(`the picture has ${width} x ${height} pixels, the limit is ${maxPixels} (${setting})`, 413, {
+      reason: 'input-too-large',
+    });
   }
   // Only libjpeg tells what it merely warns about, and only sharp resizes without holding all pixels.
   const plain = header.plain && options.failOn !== 'warning' && width * height <= maxPlainPixels;
@@ -162,7 +161,11 @@ async function resizePlain(
 async function pipelineOf(bytes: Uint8Array, options: DecodeOptions): Promise<Pipeline> {
   const sharp = await loadSharp();
   // Shrinking while loading is quicker, but its pixels differ from those that models were trained on.
-  const source = sharp(bytes, { limitInputPixels: options.maxPixels ?? defaultMaxPixels, failOn: options.failOn ?? 'error' });
+  const maxPixels = options.maxPixels ?? pixelLimit();
+  const source = sharp(bytes, {
+    limitInputPixels: Number.isFinite(maxPixels) && maxPixels,
+    failOn: options.failOn ?? 'error',
+  });
   const upright = (options.orient ?? true) ? source.autoOrient() : source;
   const [r, g, b] = options.background ?? [0, 0, 0];
   return upright.flatten({ background: { r, g, b } }).toColourspace('srgb');

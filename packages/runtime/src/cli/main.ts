@@ -4,7 +4,7 @@ import { addArchive, addArchiveWorkflow } from './archive.js';
 import { addCheck } from './check.js';
 import { addStart } from './start.js';
 import { addStatus, addStop } from './stop.js';
-import { torchserveArguments } from './torchserve-flags.js';
+import { torchserveArguments, WrongUsage } from './torchserve-flags.js';
 import { ownVersion } from './version.js';
 
 const program = new Command('onnxserve')
@@ -24,9 +24,9 @@ addArchiveWorkflow(program);
 try {
   await program.parseAsync(['node', 'onnxserve', ...torchserveArguments(process.argv.slice(2))]);
 } catch (error) {
-  if (error instanceof CommanderError) process.exitCode = error.exitCode;
+  if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 2;
   else {
     console.error(`onnxserve: ${error instanceof Error ? error.message : String(error)}`);
-    process.exitCode = 1;
+    process.exitCode = error instanceof WrongUsage ? 2 : 1;
   }
 }

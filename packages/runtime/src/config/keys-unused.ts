@@ -17,6 +17,7 @@ export const unusedKeys: readonly KeySpec[] = [
   key('metrics_format', text, 'The format is always that of Prometheus.', pointless),
   key('model_server_home', path, 'Folder of the Java front.', pointless),
   key('install_py_dep_per_model', boolean, 'There is no Python here; archives bring their JavaScript bundled.', pointless),
+  key('decode_input_request', boolean, 'Handlers choose: `request.json()`, `.text()` or `.body()`.', pointless),
   key('python', text, 'There is no Python here.', undocumented),
   key('initial_distribution_port', integer(0, 2_147_483_647), 'Ports of torchrun.', undocumented),
   key('use_native_io', boolean, 'Workers always use Unix sockets here.', undocumented),

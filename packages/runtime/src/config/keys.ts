@@ -109,8 +109,12 @@ const usedKeys: readonly KeySpec[] = [
     default: '200',
     from: 'onnxserve',
   }),
-  key('limit_max_image_pixels', boolean, 'Refuse images whose decoded size would be abnormal.', { default: 'true' }),
-  key('decode_input_request', boolean, 'Decode JSON and text bodies before the handler sees them.', { default: 'true' }),
+  key(
+    'limit_max_image_pixels',
+    boolean,
+    'Refuse pictures of more than 178,956,970 pixels, unless the handler has a limit of its own (`maxPixels`).',
+    { default: 'true' },
+  ),
   key('default_service_handler', text, 'Handler of archives whose manifest names none.'),
   key(
     'service_envelope',

@@ -65,7 +65,6 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
     maxArchiveRatio: reader.number('max_archive_ratio'),
     maxWorkersLimit,
     limitMaxImagePixels: reader.boolean('limit_max_image_pixels'),
-    decodeInputRequest: reader.boolean('decode_input_request'),
     defaultServiceHandler: reader.text('default_service_handler'),
     serviceEnvelope: reader.optionalChoice('service_envelope', envelopes),
     allowedUrls: reader.patterns('allowed_urls'),

@@ -80,7 +80,6 @@ export interface ServerConfig {
   /** Workers that one scale or registration may ask for. */
   readonly maxWorkersLimit: number;
   readonly limitMaxImagePixels: boolean;
-  readonly decodeInputRequest: boolean;
   readonly defaultServiceHandler: string | undefined;
   readonly serviceEnvelope: Envelope | undefined;
   readonly allowedUrls: readonly string[];

@@ -31,6 +31,8 @@ export interface LoadSpec {
   readonly maxRequestSize: number;
   /** Bytes. */
   readonly maxResponseSize: number;
+  /** Pictures have the usual limit of pixels. */
+  readonly limitPixels: boolean;
   /** What bodies are taken out of unless their path says otherwise. */
   readonly envelope: Envelope | undefined;
   /** Requests belong to sequences. */

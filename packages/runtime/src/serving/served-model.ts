@@ -132,6 +132,7 @@ export class ServedModel {
             responseTimeout: settings.responseTimeout,
             maxRequestSize: config.maxRequestSize,
             maxResponseSize: config.maxResponseSize,
+            limitPixels: config.limitMaxImagePixels,
             envelope: config.serviceEnvelope,
             sequences: settings.sequences !== undefined,
           },

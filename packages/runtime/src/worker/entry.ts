@@ -1,6 +1,6 @@
 import { Socket } from 'node:net';
 import type { AnyHandler, BatchContext, StepHandler } from '@onnxserve/handler-kit';
-import { loadBundledHandler, SequenceStates } from '@onnxserve/handler-kit/internal';
+import { limitPixels, loadBundledHandler, SequenceStates } from '@onnxserve/handler-kit/internal';
 import { Connection } from '../ipc/connection.js';
 import type { Frame } from '../ipc/frames.js';
 import type { FromWorker, LoadSpec, ToWorker, WireError } from '../ipc/messages.js';
@@ -60,6 +60,7 @@ async function load(spec: LoadSpec): Promise<void> {
   const started = performance.now();
   try {
     provideModules(spec.directory);
+    limitPixels(spec.limitPixels);
     const engine = new OrtEngine();
     const open = async (file: string): Promise<Session> =>
       await engine.open({ file, onnx: spec.onnx, device: spec.device, threads: spec.threads, directory: spec.directory });

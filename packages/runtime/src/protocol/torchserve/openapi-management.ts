@@ -88,7 +88,7 @@ const registerModel: Operation = {
     query('response_timeout', 'integer', 'Seconds that a run may take; default_response_timeout when not given.', '2'),
     query('startup_timeout', 'integer', 'Seconds that loading may take.', '120'),
     query('initial_workers', 'integer', 'Workers to start with.', '0'),
-    query('synchronous', 'boolean', 'Whether to wait for the workers.', 'false'),
+    query('synchronous', 'boolean', 'Whether to wait for the workers; when not given, it does.', 'false'),
     query('s3_sse_kms', 'boolean', 'Read and ignored.', 'false'),
   ],
   responses: {
@@ -161,6 +161,21 @@ export const modelPaths: Paths = {
   },
 };
 
+const tokenPaths: Paths = {
+  '/token': {
+    get: {
+      description: 'Makes a new token in the place of one that the server made; wants the API key.',
+      operationId: 'refreshToken',
+      parameters: [{ ...query('type', 'string', 'Which token: inference or management.'), required: true }],
+      responses: {
+        200: { description: 'The new token is in the key file.' },
+        400: failure('The API key is missing or wrong, or the type is.'),
+        404: failure('The server made no tokens.'),
+      },
+    },
+  },
+};
+
 const level = (name: string, what: string) => query(name, 'string', `${what}: debug, info, warn, error or silent.`);
 
 const logging = object({
@@ -193,7 +208,12 @@ const loggingPaths: Paths = {
   },
 };
 
-export const managementPaths: Paths = { '/models': { get: listModels, post: registerModel }, ...modelPaths, ...loggingPaths };
+export const managementPaths: Paths = {
+  '/models': { get: listModels, post: registerModel },
+  ...modelPaths,
+  ...loggingPaths,
+  ...tokenPaths,
+};
 
 /** `OPTIONS /models/{model}` */
 export function managementDocument(model: string): object {

@@ -69,7 +69,7 @@ export const workflowPaths: Paths = {
         query('workflow_name', 'string', 'Name of the workflow; beats the one of the archive.'),
       ],
       responses: {
-        200: status,
+        200: status('The workflow is registered and its nodes serve.'),
         400: failure('The archive, its spec or its graph cannot be used.'),
         404: failure('There is no such archive.'),
         409: failure('The name is taken.'),
@@ -103,7 +103,12 @@ export const workflowPaths: Paths = {
       description: 'Removes a workflow after the requests that run.',
       operationId: 'unregisterWorkflow',
       parameters: [workflowName],
-      responses: { 200: status, 404: noWorkflow, 500: internalError },
+      responses: {
+        200: status('The workflow is gone.'),
+        404: noWorkflow,
+        409: failure('It is being removed already.'),
+        500: internalError,
+      },
     },
   },
 };

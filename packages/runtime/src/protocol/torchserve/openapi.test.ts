@@ -16,6 +16,7 @@ it('describes what a listener serves and nothing else', () => {
     '/models/{model_name}/{model_version}',
     '/models/{model_name}/{model_version}/set-default',
     '/logging',
+    '/token',
     '/workflows',
     '/workflows/{workflow_name}',
     '/api-description',
@@ -32,6 +33,17 @@ it('declares every placeholder of a path as a parameter', () => {
           placeholders,
         );
       }
+    }
+  }
+});
+
+it('says of every answer what it means', () => {
+  type Answers = { paths: Record<string, Record<string, { responses: Record<string, { description?: string }> }>> };
+  const { paths } = JSON.parse(JSON.stringify(apiDocument(['inference', 'management', 'metrics']))) as Answers;
+  for (const [path, operations] of Object.entries(paths)) {
+    for (const { responses } of Object.values(operations)) {
+      expect(Object.keys(responses), path).toContain('200');
+      for (const { description } of Object.values(responses)) expect(description, path).toMatch(/\w/);
     }
   }
 });

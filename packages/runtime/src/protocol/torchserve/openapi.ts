@@ -62,6 +62,20 @@ function prediction(operationId: string, ...parameters: readonly Parameter[]): {
   };
 }
 
+const explanation = (operationId: string, ...parameters: readonly Parameter[]): { post: Operation } => {
+  const { post } = prediction(operationId, ...parameters);
+  const responses = { ...post.responses, 501: failure('The handler explains nothing.') };
+  return { post: { ...post, description: 'Explains what the model makes of one input.', responses } };
+};
+
+function health(probe: 'live' | 'ready', what: string): { get: Operation } {
+  const schema = object({ [probe]: { type: 'boolean' } });
+  const unready: Record<string, object> = probe === 'ready' ? { 503: answer('It is not; problems says why.', schema) } : {};
+  return {
+    get: { description: what, operationId: probe, parameters: [], responses: { 200: answer('It is.', schema), ...unready } },
+  };
+}
+
 const inference: Paths = {
   '/ping': {
     get: {
@@ -78,6 +92,10 @@ const inference: Paths = {
   '/v2/models/{model_name}/infer': prediction('predictions', modelName),
   '/predictions/{model_name}': prediction('predictions', modelName),
   '/predictions/{model_name}/{model_version}': prediction('version_predictions', modelName, modelVersion),
+  '/explanations/{model_name}': explanation('explanations', modelName),
+  '/explanations/{model_name}/{model_version}': explanation('version_explanations', modelName, modelVersion),
+  '/health/live': health('live', 'Says whether the server answers.'),
+  '/health/ready': health('ready', 'Says whether every start-up model is served.'),
 };
 
 const metrics: Paths = {
