@@ -14,6 +14,9 @@ describe('nearest', () => {
     ['mode', undefined],
     ['threshold', undefined],
   ])('%s: %s', (name, expected) => expect(nearest(name, keys)).toBe(expected));
+
+  // Compared letter by letter, this one would take minutes.
+  it('does not compare what is far longer', () => expect(nearest('x'.repeat(20_000_000), keys)).toBe(undefined));
 });
 
 describe('editDistance', () => {

@@ -25,11 +25,15 @@ export function plain(name: string): string {
 /** The candidate that was probably meant: same letters, or few edits for its length; undefined when none is near. */
 export function nearest(name: string, candidates: Iterable<string>): string | undefined {
   const wanted = plain(name);
+  const most = Math.min(3, Math.floor(wanted.length / 4));
   let best: string | undefined;
   let bestDistance = Infinity;
   for (const candidate of candidates) {
-    const distance = editDistance(wanted, plain(candidate));
-    if (distance <= Math.min(3, Math.floor(wanted.length / 4)) && distance < bestDistance) {
+    const offered = plain(candidate);
+    // Names come from requests too, and one of a megabyte would take seconds to compare.
+    if (Math.abs(offered.length - wanted.length) > most) continue;
+    const distance = editDistance(wanted, offered);
+    if (distance <= most && distance < bestDistance) {
       best = candidate;
       bestDistance = distance;
     }
