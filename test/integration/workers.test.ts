@@ -51,6 +51,7 @@ it('runs again, on a replacement, what a killed worker was running', async () =>
   );
   process.kill(before.pid, 'SIGKILL');
   for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200);
+  expect(await metric(server.metrics, 'onnxserve_batch_release_total', { model: 'slow', reason: 'rerun' })).toBeGreaterThan(0);
   const after = (await server.untilReady('slow')).workers[0]!;
   expect(after.pid).not.toBe(before.pid);
   expect(after.restarts).toBe(before.restarts + 1);

@@ -21,7 +21,7 @@ export function nextBatch(
     const slot = oldest.suspect ? slots.find((it) => it.jobs.size === 0) : slots.toSorted((a, b) => a.jobs.size - b.jobs.size)[0];
     if (slot !== undefined) {
       queue.shift();
-      return { kind: 'dispatch', slot, jobs: [oldest], release: 'idle' };
+      return { kind: 'dispatch', slot, jobs: [oldest], release: oldest.suspect ? 'rerun' : 'idle' };
     }
     return members === undefined ? idle : members.next(slots, now, rules);
   }

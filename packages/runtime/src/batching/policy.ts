@@ -20,7 +20,7 @@ export interface PolicyInput {
   readonly slots: readonly SlotLoad[];
 }
 
-export type Release = 'full' | 'delay' | 'idle' | 'prefetch' | 'join';
+export type Release = 'full' | 'delay' | 'idle' | 'prefetch' | 'join' | 'rerun';
 
 export type Decision =
   /** Hand `count` items to `slots[slot]` and ask again. */
