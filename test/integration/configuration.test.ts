@@ -49,6 +49,15 @@ describe('where a value comes from, as the command prints it', () => {
     expect(found.stderr).toMatch(/TS_JOB_QUEUE_SIZE.*enable_envvars_config|enable_envvars_config.*TS_JOB_QUEUE_SIZE/);
   });
 
+  it('what the server works out for itself is shown as it is', async () => {
+    await write('config.properties', 'model_store=from-file\nmanagement_address=http://0.0.0.0:8081\n');
+    const { stdout } = await check([]);
+    expect(lineOf('disable_token_authorization', stdout)).toContain('= not set: tokens for management (default)');
+    expect(lineOf('allow_private_urls', stdout)).toContain('= false (default)');
+    expect(lineOf('max_body_memory', stdout)).toMatch(/= \d+ \(default\)/);
+    expect(lineOf('token_key_file', stdout)).toContain(join(folder, 'key_file.json'));
+  });
+
   it('variables beat the command line, which beats the file; --set beats all', async () => {
     await write('config.properties', 'enable_envvars_config=true\nmodel_store=from-file\njob_queue_size=11\n');
     expect((await check([])).store).toMatch(/from-file /);

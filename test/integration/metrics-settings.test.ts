@@ -261,6 +261,17 @@ describe('system metrics', () => {
     });
   });
 
+  it('are not there with disable_system_metrics=true', async () => {
+    await withServer({ models, config: { disable_system_metrics: true } }, async (server) => {
+      await predict(server, { counters: { Words: 1 } });
+      await until(async () => ((await scrape(server)).sum('Words') === 1 ? true : undefined), 'the metric has arrived');
+      const now = await scrape(server);
+      for (const name of ['CPUUtilization', 'MemoryUsed', 'DiskUsage', 'GPUUtilization', 'onnxserve_disk_free_bytes'])
+        expect(now.of(name)).toEqual([]);
+      expect(now.sum('Requests2XX')).toBeGreaterThan(0);
+    });
+  });
+
   it('come from the program of system_metrics_cmd instead', async () => {
     const program = await script(
       'collector',

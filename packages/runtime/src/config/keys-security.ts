@@ -15,7 +15,9 @@ export const securityKeys: readonly KeySpec[] = [
     defaultDoc: '`key_file.json` in the start directory',
     from: 'onnxserve',
   }),
-  key('enable_model_api', boolean, 'Allow models to be registered and removed over the network.', { default: 'false' }),
+  key('enable_model_api', boolean, 'Allow models and workflows to be registered and removed over the network.', {
+    default: 'false',
+  }),
   key(
     'allow_private_urls',
     boolean,

@@ -123,6 +123,14 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
   reader.show('model_log_level', config.modelLogLevel);
   reader.show('metrics_location', config.metricsLocation);
   reader.show('temp_directory', config.tempDirectory);
+  reader.show('max_body_memory', String(config.maxBodyMemory));
+  reader.show('token_key_file', config.tokens.keyFile);
+  reader.show('allow_private_urls', String(config.allowPrivateUrls));
+  if (!reader.isSet('number_of_gpu')) reader.show('number_of_gpu', 'all');
+  if (!reader.isSet('disable_token_authorization')) {
+    const asked = [...config.tokens.required].join(' and ');
+    reader.show('disable_token_authorization', asked === '' ? 'not set: no tokens' : `not set: tokens for ${asked}`);
+  }
   if (!reader.isSet('load_models') && config.loadModels.length > 0)
     reader.origins.set('load_models', reader.origin(modelsFromSnapshot ? 'model_snapshot' : 'models'));
   return {

@@ -20,6 +20,7 @@ const workflowName: Parameter = {
   required: true,
   schema: { type: 'string' },
 };
+const apiOff = failure('enable_model_api is not true.');
 const noWorkflow = failure('There is no such workflow.');
 
 export const workflowPrediction: Paths = {
@@ -72,6 +73,7 @@ export const workflowPaths: Paths = {
         200: status('The workflow is registered and its nodes serve.'),
         400: failure('The archive, its spec or its graph cannot be used.'),
         404: failure('There is no such archive.'),
+        405: apiOff,
         409: failure('The name is taken.'),
         500: internalError,
       },
@@ -106,6 +108,7 @@ export const workflowPaths: Paths = {
       responses: {
         200: status('The workflow is gone.'),
         404: noWorkflow,
+        405: apiOff,
         409: failure('It is being removed already.'),
         500: internalError,
       },
