@@ -90,6 +90,7 @@ function chunked(random: Random): string {
 }
 
 function header(random: Random, end: string): string {
+  if (random.chance(0.5)) return `X-${random.int(0, 99)}: ${'a'.repeat(random.int(0, 30))}${end}`;
   const length = () => random.pick([...numbers, '3', '3', '3, 3', '3, 4', '3;', '3\u00a0']);
   const [name, value] = random.pick([
     () => ['Content-Length', length()],

@@ -177,9 +177,7 @@ export const grpcMessages: Target = {
     }
     const address = path.includes('anagement') ? open.grpcManagement : open.grpcInference;
     const outcome = await within(call(address, path.replaceAll(/[^\x21-\x7e]/g, ''), metadata, bytes), 'a call');
-    // Deadlines that are none are refused by the gRPC library, with the status that gRPC's implementations use for it.
-    const deadline = outcome.status === '13' && outcome.text?.startsWith('Invalid%20grpc-timeout');
-    if (outcome.status !== undefined && faults.has(outcome.status) && deadline !== true)
+    if (outcome.status !== undefined && faults.has(outcome.status))
       throw new Violation(`gRPC status ${outcome.status} for a client's mistake: ${outcome.text}`);
     if (outcome.status === undefined && (outcome.http ?? 0) >= 500) throw new Violation(`HTTP status ${outcome.http}`);
     if (

@@ -123,6 +123,11 @@ function libraryError({ code, details }: GrpcStatus, maxRequestSize: number): Se
   if (code !== grpcStatus.INTERNAL) return undefined;
   if (/deserializ/.test(details))
     return new ServeError('BAD_REQUEST', 'The request is not a message of the type that the method takes.');
+  if (details.startsWith('Invalid grpc-timeout'))
+    return new ServeError(
+      'BAD_REQUEST',
+      'The metadata grpc-timeout is none: up to eight digits, then one of H, M, S, m, u and n.',
+    );
   if (/decompress/.test(details)) return new ServeError('BAD_REQUEST', 'The request message cannot be decompressed.');
   return undefined;
 }

@@ -94,6 +94,13 @@ describe('a caller', () => {
 });
 
 describe('a prediction', () => {
+  it('with a deadline that is none is the mistake of its client', async () => {
+    const { call, inference } = await open();
+    const answer = await call('inference', 'Predictions', predictions, { 'grpc-timeout': 'soon' });
+    expect(answer).toMatchObject({ code: status.INVALID_ARGUMENT, details: expect.stringContaining('grpc-timeout') });
+    expect(inference.refusals).toHaveLength(1);
+  });
+
   it('carries its parts, its place in a sequence and its deadline', async () => {
     const { call, inference } = await open();
     const input = {
