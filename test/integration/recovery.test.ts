@@ -96,7 +96,13 @@ it('a front that is killed comes back with what was registered, and without what
       .join('\n'),
   );
   const args = ['start', '--foreground'];
-  const first = await startIn(folder, args);
+  const startAgain = async () => {
+    const server = await startIn(folder, args);
+    // Whatever the test makes of it, none is left.
+    onTestFinished(async () => void (await server.end('SIGKILL')));
+    return server;
+  };
+  const first = await startAgain();
   const snapshots = async () => {
     const names = await readdir(join(folder, 'logs', 'config'));
     const texts = await Promise.all(names.map((name) => readFile(join(folder, 'logs', 'config', name), 'utf8')));
@@ -110,7 +116,7 @@ it('a front that is killed comes back with what was registered, and without what
   expect(left).toHaveLength(1);
   expect(await first.end('SIGKILL')).toBe('SIGKILL');
 
-  const second = await startIn(folder, args);
+  const second = await startAgain();
   expect(second.failures).toEqual([]);
   expect((await post(`${second.inference}/predictions/m`, { value: 5 })).json).toMatchObject({ value: 5 });
   expect((await get(`${second.inference}/health/ready`)).status).toBe(200);
