@@ -58,7 +58,8 @@ export const kills: Part = {
           'p99 ms': `${disturbed.quantile(0.99).toFixed(0)} (${before.quantile(0.99).toFixed(0)}, ${after.quantile(0.99).toFixed(0)})`,
         },
         violations: [
-          ...[before, disturbed, after].flatMap((tally) => tally.violations()),
+          ...[before, after].flatMap((tally) => tally.violations().map((text) => `undisturbed: ${text}`)),
+          ...disturbed.violations(),
           ...(share < LEAST_THROUGHPUT
             ? [`throughput ${share.toFixed(3)} of the undisturbed, ${LEAST_THROUGHPUT} is the least`]
             : []),
