@@ -32,7 +32,8 @@ export async function talk(
       );
     }, answerLimit);
     const silence = setTimeout(() => (leavesAfter === undefined ? socket.end() : socket.destroy()), leavesAfter ?? 150);
-    const look = () => finished(Buffer.concat(chunks)) && socket.end();
+    let sent = false;
+    const look = () => sent && finished(Buffer.concat(chunks)) && socket.end();
     socket.on('data', (chunk: Buffer) => {
       chunks.push(chunk);
       silence.refresh();
@@ -48,8 +49,13 @@ export async function talk(
     // Where the pieces are cut depends on the bytes alone.
     const cut = bytes.length % 3 === 0 ? Math.floor(bytes.length / 2) : bytes.length;
     socket.write(bytes.subarray(0, cut));
-    if (cut < bytes.length) setImmediate(() => socket.write(bytes.subarray(cut)));
-    look();
+    const rest = () => {
+      if (cut < bytes.length) socket.write(bytes.subarray(cut));
+      sent = true;
+      look();
+    };
+    if (cut < bytes.length) setImmediate(rest);
+    else rest();
   });
 }
 

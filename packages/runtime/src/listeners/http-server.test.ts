@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { FakeInference, Wire, gate, jsonOf, open, reply } from '../../test-support/listeners.js';
 import { type HttpEnded, httpEnded } from '../domain/events.js';
@@ -116,6 +118,24 @@ describe('what is not HTTP', () => {
     const answer = await wire.send(data).closed();
     expect(answer.startsWith(`HTTP/1.1 ${status} `)).toBe(true);
     expect(bodyOf(answer)).toMatchObject({ code: status, type: 'BadRequestException', message: expect.stringMatching(/./) });
+  });
+
+  it('is answered although its client goes on sending', async () => {
+    const { at } = await open();
+    const { hostname, port } = new URL(at.inference);
+    for (const start of ['nonsense\r\n\r\n', `${head('GET', '/ping').slice(0, -2)}X: ${'a'.repeat(40_000)}`]) {
+      const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true });
+      const ended = once(socket, 'close');
+      const received: Buffer[] = [];
+      socket.on('data', (chunk: Buffer) => received.push(chunk));
+      socket.write(start);
+      // The server has refused it by now and knows that more is to come.
+      await once(socket, 'data');
+      socket.write(Buffer.alloc(1_000_000, 'x'));
+      socket.end();
+      await ended;
+      expect(Buffer.concat(received).toString()).toMatch(/^HTTP\/1\.1 4(00|31) [^]*"reason": "bad-input"/);
+    }
   });
 
   it('a target that is no path is 400', async () => {

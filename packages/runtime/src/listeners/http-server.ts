@@ -109,8 +109,14 @@ function tlsOptions({ key, certificate }: TlsMaterial): SecureContextOptions {
   return { key, cert: certificate, minVersion: 'TLSv1.2' };
 }
 
+/** Milliseconds for a client to read why it was refused, while what it goes on sending is thrown away. */
+const lingering = 1_000;
+
 function answerClientError(limits: HttpLimits) {
+  const refused = new WeakSet<Socket>();
   return (error: NodeJS.ErrnoException, socket: Socket): void => {
+    // More of what is no HTTP. A socket closed with bytes that nobody has read is reset, and the answer may be lost with it.
+    if (refused.has(socket) && error.code !== 'ECONNRESET') return;
     if (error.code === 'ECONNRESET' || !socket.writable) {
       socket.destroy();
       return;
@@ -124,7 +130,12 @@ function answerClientError(limits: HttpLimits) {
     // An answer that is half out cannot be followed by another one.
     const current = (socket as Socket & { _httpMessage?: ServerResponse })._httpMessage;
     if (current?.headersSent) socket.destroy();
-    else socket.end(head + body, () => socket.destroySoon());
+    else {
+      refused.add(socket);
+      socket.end(head + body);
+      const timer = setTimeout(() => socket.destroy(), lingering);
+      socket.once('close', () => clearTimeout(timer));
+    }
   };
 }
 
