@@ -25,15 +25,16 @@ export async function download(url: URL, folder: string, env: ArchiveEnvironment
   const target = join(folder, name);
   if (await lstat(target).catch(() => undefined)) throw taken(name, folder);
   const part = join(folder, `.${name.slice(0, 200)}.${randomBytes(6).toString('hex')}.part`);
+  const signal = AbortSignal.timeout(env.limits.downloadTimeout ?? defaultTimeout);
   try {
     await removeStaleParts(folder);
-    const signal = AbortSignal.timeout(env.limits.downloadTimeout ?? defaultTimeout);
     const source = url.protocol === 'file:' ? await openFile(url, env.allowedUrls) : await openHttp(url, env, signal);
     await pipeline(source, limiter(url, env.limits.maxArchiveSize), createWriteStream(part, { flags: 'wx' }), { signal });
     await place(part, target, name, folder);
     return target;
   } catch (error) {
-    throw asDownloadError(error, url, folder, env);
+    // An answer that is cut off by the time limit may fail in its own words first.
+    throw asDownloadError(signal.aborted && !(error instanceof ServeError) ? signal.reason : error, url, folder, env);
   } finally {
     await rm(part, { force: true });
   }
