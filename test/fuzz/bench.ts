@@ -56,12 +56,14 @@ export async function startBench(): Promise<Bench> {
     }),
   ]);
   const grpc = new GrpcClient(open.grpcInference);
-  const pids = await workers(open);
+  let pids = await workers(open);
   const logsSeen = new Map<TestServer, number>();
   const check = async () => {
     await within(Promise.all([askHttp(open), askGrpc(grpc), askTensors(open), askClosed(closed, token)]), 'a valid request');
     const now = await workers(open);
-    if (now !== pids) throw new Violation(`workers were replaced: ${pids} before, ${now} after`);
+    const before = pids;
+    pids = now;
+    if (now !== before) throw new Violation(`workers were replaced: ${before} before, ${now} after`);
     for (const server of [open, closed]) {
       const logs = server.logs();
       const fresh = logs.slice(logsSeen.get(server) ?? 0);

@@ -26,7 +26,8 @@ export function predictRequest(
 ): PredictRequest {
   if (model_name === '') throw new ServeError('MODEL_NOT_FOUND', 'The request names no model; set model_name.');
   const names = Object.keys(input);
-  const values = names.map((name) => input[name] ?? nothing);
+  // The decoder gives an empty array, which is no bytes, for an entry of the map that has no value.
+  const values = names.map((name) => (Buffer.isBuffer(input[name]) ? input[name] : nothing));
   const [only] = values;
   // The usual single input is not copied.
   const body = values.length === 1 && only !== undefined ? only : Buffer.concat(values);

@@ -125,6 +125,21 @@ describe('a prediction', () => {
     expect(seconds).toBeLessThan(6);
   });
 
+  it('may have an input without a value, as encoders may write an empty one', async () => {
+    const { inference, listeners } = await open();
+    const client = new Client(listeners.addresses.grpcInference, credentials.createInsecure());
+    onTestFinished(() => client.close());
+    // model_name "kit", then an entry of the map `input` that has its key alone.
+    const bytes = Buffer.from('\n\u0003kit\u001a\u0006\n\u0004data');
+    const same = (it: Buffer) => it;
+    await new Promise<void>((resolve, reject) => {
+      const path = '/org.pytorch.serve.grpc.inference.InferenceAPIsService/Predictions';
+      client.makeUnaryRequest(path, same, same, bytes, (error) => (error === null ? resolve() : reject(error)));
+    });
+    expect(inference.last.parts).toEqual([['data', 0]]);
+    expect(inference.last.body).toEqual(Buffer.alloc(0));
+  });
+
   it('takes the sequence of its metadata too, and is in none without', async () => {
     const { call, inference } = await open();
     await call('inference', 'Predictions', predictions, { seq_id: 'm', seq_end: 'true' });
