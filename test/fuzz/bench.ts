@@ -86,7 +86,7 @@ export async function startBench(): Promise<Bench> {
 }
 
 /** What models that are broken on purpose have in the log, the lines of their stacks too. */
-const brokenModels = /^.*-fuzzed-\d+_\S* MODEL_LOG .*\n(?:\s.*\n)*/gm;
+const brokenModels = /^.*-fuzzed-\d+_\S* MODEL_LOG .*\n(?:(?!\d{4}-\d\d-).*\n)*/gm;
 
 /** Pids of the workers that no case has a reason to touch. */
 async function workers(server: TestServer): Promise<string> {

@@ -21,7 +21,7 @@ export function yaml(random: Random, keys: readonly string[], depth = 3): string
       () => json(random, 2),
       () => (depth > 0 ? `\n${yaml(random, keys, depth - 1)}` : ''),
       () => `\n${random.list(3, () => `${pad}  - ${scalar(random)}\n`).join('')}`,
-      () => random.pick(['|\n   a\n  b', '>-', '&a {b: *a}', '<<', '? a', '{<<: *a}', '[*a, *a]']),
+      () => random.pick(['|\n   a\n  b', '>-', '&a {b: *a}', '&a [*a]', '<<', '? a', '{<<: *a}', '[*a, *a]']),
     ])();
     return `${random.chance(0.97) ? pad : '\t'}${key}${random.pick([': ', ': ', ': ', ':', ' :'])}${value}\n`;
   });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseWorkflowSpec } from './spec.js';
+import { WorkflowSpecError, parseWorkflowSpec } from './spec.js';
 
 const parse = (text: string) => parseWorkflowSpec(text, 'w.yaml');
 const dog = `
@@ -24,6 +24,10 @@ dag:
 `;
 
 describe('a workflow spec', () => {
+  it.each(['dag: &a {b: *a}', 'models: &a\n  b: *a\n', '&a [*a]'])('refuses what contains itself: %s', (text) =>
+    expect(() => parse(text)).toThrow(WorkflowSpecError),
+  );
+
   it('gives nodes in running order with their own settings, functions among them', () => {
     const { nodes, upstream, leaves, settings } = parse(dog);
     expect(nodes.map(({ name, kind }) => `${name} ${kind}`)).toEqual([

@@ -111,7 +111,10 @@ export function parseWorkflowSpec(text: string, file: string): WorkflowSpec {
 
 function valueOf(document: Document, file: string): unknown {
   try {
-    return document.toJS({ maxAliasCount: 100 });
+    const value: unknown = document.toJS({ maxAliasCount: 100 });
+    // Throws when a part of it contains itself by an alias, which nothing that follows expects.
+    JSON.stringify(value);
+    return value;
   } catch (error) {
     throw new WorkflowSpecError('file', `${file}: no usable YAML: ${firstLine((error as Error).message)}`);
   }

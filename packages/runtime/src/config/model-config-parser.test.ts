@@ -4,6 +4,15 @@ import { parseModelConfig } from './model-config-parser.js';
 const parse = (text: string, name = 'digits') => parseModelConfig(text, 'model-config.yaml', name);
 
 describe('parseModelConfig', () => {
+  it.each(['minWorkers: &a [*a]', 'onnx:\n  intraOpNumThreads: &a [*a]', 'free: &a {b: *a}'])(
+    'cannot read what contains itself: %j',
+    (text) => {
+      const { config, problems } = parse(text);
+      expect(config).toEqual({ onnx: {}, free: {} });
+      expect(problems).toEqual([expect.objectContaining({ message: expect.stringContaining('alias') })]);
+    },
+  );
+
   it('reads every setting', () => {
     const settings = {
       minWorkers: 1,

@@ -43,9 +43,19 @@ export function parseYamlSection(text: string): YamlResult {
   if (!isMap(root)) return { ok: false, line: lineAt(root.range?.[0]), message: 'the file must be a mapping of keys to values' };
   try {
     const data: unknown = document.toJS({ maxAliasCount: 100 });
+    if (containsItself(data)) return { ok: false, line: undefined, message: 'an alias stands inside of what it repeats' };
     return { ok: true, section: toSection(root, data as Record<string, unknown>, lineAt) };
   } catch (thrown) {
     return { ok: false, line: undefined, message: (thrown as Error).message };
+  }
+}
+
+function containsItself(data: unknown): boolean {
+  try {
+    JSON.stringify(data);
+    return false;
+  } catch {
+    return true;
   }
 }
 
