@@ -1,18 +1,3 @@
-// Bundles the suite, which is TypeScript, and runs it with the arguments given.
-import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
+import { runSuite } from '../helpers/run-suite.mjs';
 
-// Two levels below the repository's root, as the helpers are, which find the command and the fixtures from there.
-const bundle = new URL('../dist/fuzz.mjs', import.meta.url);
-await build({
-  entryPoints: [fileURLToPath(new URL('main.ts', import.meta.url))],
-  outfile: fileURLToPath(bundle),
-  bundle: true,
-  packages: 'external',
-  format: 'esm',
-  platform: 'node',
-  target: 'node20',
-  sourcemap: 'inline',
-  logLevel: 'error',
-});
-await import(bundle.href);
+await runSuite('fuzz');

@@ -184,6 +184,16 @@ export async function startServer(options: ServerOptions): Promise<TestServer> {
   }
 }
 
+/** Starts a server for one piece of work, and stops it whatever becomes of that. */
+export async function withServer(options: ServerOptions, work: (server: TestServer) => Promise<void>): Promise<void> {
+  const server = await startServer(options);
+  try {
+    await work(server);
+  } finally {
+    await server.stop();
+  }
+}
+
 /** Runs the command until it ends by itself, for starts that must be refused. */
 export async function runToEnd(options: ServerOptions): Promise<{ code: number | string | null; output: string }> {
   const { child, folder, output, exit } = await launch(options);

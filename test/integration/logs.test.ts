@@ -6,7 +6,7 @@ import { get, messageOf, post, send } from '../helpers/client.js';
 import { runCommand } from '../helpers/command.js';
 import { makeMar } from '../helpers/mar.js';
 import { parentOf } from '../helpers/process.js';
-import { startServer, type TestServer } from '../helpers/server.js';
+import { startServer, type TestServer, withServer } from '../helpers/server.js';
 import { until } from '../helpers/until.js';
 
 const talks = `
@@ -29,18 +29,6 @@ async function linesOf(folder: string, stem: string): Promise<string[]> {
   const texts = await Promise.all(names.map(async (name) => await readFile(join(folder, name), 'utf8')));
   return texts.flatMap((text) => text.split('\n')).filter((line) => line !== '');
 }
-async function withServer(
-  options: Parameters<typeof startServer>[0],
-  work: (server: TestServer) => Promise<void>,
-): Promise<void> {
-  const server = await startServer(options);
-  try {
-    await work(server);
-  } finally {
-    await server.stop();
-  }
-}
-
 describe('levels at run time', () => {
   let server: TestServer;
   beforeAll(async () => {

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { get, post } from '../helpers/client.js';
 import { runCommand } from '../helpers/command.js';
 import { type Exposition, parseExposition } from '../helpers/exposition.js';
-import { runToEnd, startServer, type TestServer } from '../helpers/server.js';
+import { runToEnd, type TestServer, withServer } from '../helpers/server.js';
 import { until } from '../helpers/until.js';
 
 const emits = `
@@ -42,18 +42,6 @@ async function script(name: string, text: string): Promise<string> {
   await chmod(file, 0o755);
   return file;
 }
-async function withServer(
-  options: Parameters<typeof startServer>[0],
-  work: (server: TestServer) => Promise<void>,
-): Promise<void> {
-  const server = await startServer(options);
-  try {
-    await work(server);
-  } finally {
-    await server.stop();
-  }
-}
-
 describe('metrics of handlers', () => {
   it('follow the metrics_config file, add up over workers and outlive them', async () => {
     const file = join(folder, 'metrics.yaml');

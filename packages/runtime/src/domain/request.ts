@@ -43,7 +43,7 @@ export interface PredictRequest {
   /** Monotonic nanoseconds (`process.hrtime`) when the request's body was complete. */
   readonly receivedAt: number;
   /** Monotonic nanoseconds after which nobody waits for the answer. */
-  readonly deadline?: number;
+  readonly deadline?: number | undefined;
   /** Part of a request that was accepted before: a server that drains still takes it. */
   readonly admitted?: boolean;
   /** Whoever waits for the answer; undefined when nobody can leave. */

@@ -47,10 +47,10 @@ export async function predict(exchange: Exchange, inference: InferenceService, t
     urlPath,
     query,
     queryIsInput,
-    ...(envelope === undefined ? {} : { envelope }),
+    envelope,
     body,
     receivedAt: exchange.receivedAt,
-    ...(deadline === undefined ? {} : { deadline }),
+    deadline,
     client: exchange,
   };
   await sendReply(exchange, await inference.predict(request));

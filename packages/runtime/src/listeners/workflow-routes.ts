@@ -67,7 +67,7 @@ export async function predictWorkflow(exchange: Exchange, name: string, workflow
     query: queryPairs(exchange.search),
     body,
     receivedAt: exchange.receivedAt,
-    ...(deadline === undefined ? {} : { deadline }),
+    deadline,
     client: exchange,
   });
   await sendReply(exchange, reply);
